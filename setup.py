@@ -18,6 +18,7 @@ OPTIONAL: Final = {
     "guest library": "programs in guests cannot use libvgc; it takes make",
     "guest's CUDA runtime": "CUDA programs in guests have no libcudart; it takes make",
     "guest's CUDA driver library": "CUDA programs in guests cannot link -lcuda; it takes make",
+    "guest's NVTX library": "CUDA programs in guests cannot link -lnvToolsExt; it takes make",
     "guest's CUDA compiler": "guests cannot compile CUDA programs; it takes make and g++",
     "guest's CUDA libraries": "CUDA programs in guests have no cuBLAS, cuFFT and the like; it takes make, clang and g++",
 }

@@ -119,6 +119,12 @@ PARTS: Final = (
         ("guest_driver/cuda/build/toolkit/lib64/libcuda.so.1", "guest_driver/cuda/build/toolkit/lib64/libcuda.so"),
     ),
     Part(
+        "guest's NVTX library",
+        "guest_driver/cuda/nvtx",
+        ("guest_driver/cuda/nvtx", "guest_driver/cuda/runtime/marks/injection.c", "kernels/cpu/include/nvtx3"),
+        ("guest_driver/cuda/build/toolkit/lib64/libnvToolsExt.so.1",),
+    ),
+    Part(
         "guest's CUDA compiler",
         "guest_driver/cuda/mynvcc",
         (

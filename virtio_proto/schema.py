@@ -54,6 +54,12 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_BLOCK_THREADS": 1024,
     "MAX_OUTPUT_BYTES": 64 << 10,  # printed by a context's kernels, kept until the guest fetches it
     "MAX_ERROR_TEXT": 1024,  # bytes of the error text that may follow a response
+    "MAX_MARKS": 128,  # of one request
+    "MAX_MARKS_BYTES": 24 << 10,  # with their texts, likewise
+    "MAX_MARK_TEXT": 255,  # bytes of a mark's text; of its other names, MAX_MARK_NAME
+    "MAX_MARK_NAME": 63,
+    "MARKS_PER_S": 500,  # marks of a VM that the device passes on, in the long run
+    "MARKS_BURST": 2000,  # marks that a VM which was quiet may have passed on at once
 }
 
 
@@ -90,6 +96,7 @@ class Opcode(IntEnum):
     GRAPH_UPDATE = 0x0081
     GRAPH_LAUNCH = 0x0082
     GRAPH_DESTROY = 0x0083
+    MARKS = 0x0090
 
 
 class Status(IntEnum):
@@ -230,6 +237,23 @@ class ArgKind(IntEnum):
     INOUT = 3  # both
 
 
+class MarkKind(IntEnum):
+    """Kinds of marks that a program makes in time."""
+
+    INSTANT = 0
+    NESTED = 1  # a range that lies within those of its thread that were open when it began
+    RANGE = 2  # any other range: it may end in another thread, or overlap
+
+
+class PayloadKind(IntEnum):
+    """Type of a mark's number."""
+
+    NONE = 0
+    UNSIGNED = 1
+    SIGNED = 2
+    FLOAT = 3  # IEEE 754 binary64
+
+
 ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     Opcode,
     Status,
@@ -246,6 +270,8 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     TextureFlag,
     AddressMode,
     ArgKind,
+    MarkKind,
+    PayloadKind,
 )
 
 
@@ -483,6 +509,33 @@ GRAPH_NODE = _wire(
     "num_deps" / u32 * "nodes that end before this one starts: indices of nodes before it",
 )
 BODY_GRAPH = _wire("vgc_body_graph", "GRAPH_LAUNCH and GRAPH_DESTROY", "graph" / u32, "reserved" / u32)
+BODY_MARKS = _wire(
+    "vgc_body_marks",
+    "MARKS; `marks_len` bytes follow: `num_marks` vgc_mark, each with its texts behind it.",
+    "now_ns" / u64 * "the driver's clock, by which all times of the request are, when it was sent",
+    "num_marks" / u32 * "at most MAX_MARKS",
+    "marks_len" / u32 * "at most MAX_MARKS_BYTES",
+    "dropped" / u32 * "marks that the driver has left out since its last request",
+    "process" / u32 * "number of the process in the guest",
+    "name" / Bytes(16) * "name of the process, NUL-padded UTF-8",
+)
+MARK = _wire(
+    "vgc_mark",
+    "First bytes of a mark; its text, domain, category's name and thread's name follow, in UTF-8.",
+    "begin_ns" / u64 * "by the driver's clock",
+    "end_ns" / u64 * "likewise; of an INSTANT, begin_ns",
+    "payload" / u64 * "the number's bits",
+    "kind" / u32 * "enum vgc_mark_kind",
+    "payload_kind" / u32 * "enum vgc_payload_kind",
+    "thread" / u32 * "number of the thread in the guest",
+    "category" / u32,
+    "colour" / u32 * "alpha, red, green, blue, from the highest byte on; 0: none",
+    "text_len" / u16,
+    "domain_len" / u16,
+    "category_len" / u16,
+    "thread_len" / u16,
+    "reserved" / u32,
+)
 
 PROGRAM_TABLE = _wire(
     "vgc_program_table",
@@ -593,6 +646,8 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     BODY_GRAPH_NODES,
     GRAPH_NODE,
     BODY_GRAPH,
+    BODY_MARKS,
+    MARK,
     PROGRAM_TABLE,
     FUNCTION_ENTRY,
     PARAM_ENTRY,
@@ -629,6 +684,7 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.GRAPH_UPDATE: BODY_GRAPH_NODES,
     Opcode.GRAPH_LAUNCH: BODY_GRAPH,
     Opcode.GRAPH_DESTROY: BODY_GRAPH,
+    Opcode.MARKS: BODY_MARKS,
 }
 """Body that follows the request header, by opcode; opcodes not listed have no body."""
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TextIO
 
+from control_center import marks
+
 COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "grey": "90", "bold": "1"}
 LEVELS: Final = ("off", "critical", "error", "warning", "info", "debug")
 _LEVEL_COLOURS: Final = {1: "red", 2: "red", 3: "yellow", 5: "grey"}
@@ -191,7 +193,11 @@ def record_line(row: Mapping[str, Any], out: Output) -> str:
 
 
 def event_line(message: Mapping[str, Any], out: Output) -> str:
-    """Line of an event: ``host[/vm] event time detail``."""
+    """Line of an event: ``host[/vm] event time detail``; of marks of programs, a line for each."""
+    if message["event"] == marks.EVENT:
+        found = marks.marks_of(message.get("detail") or {})
+        each = [{**message, "time_ns": at_ns, "event": name, "detail": detail} for at_ns, name, detail in found]
+        return "\n".join(event_line(one, out) for one in each)
     where = "/".join(part for part in (message.get("host"), message.get("vm")) if part) or "-"
     what = cell(message.get("detail") or {})
     return f"{one_line(where)} {out.paint(one_line(message['event']), 'blue')} {clock(message['time_ns'])} {what}"

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgpack
 import numpy as np
 
+from control_center import marks
 from control_center.recording_port import CommandRow
 from virtio_proto.control.api import EventPush, LoadInfo, RecordsPush, SnapshotInfo
 from virtio_proto.control.records import HEADER, MAX_PAYLOAD, RecordError
@@ -226,11 +227,15 @@ def _number(value: Any) -> int:
 
 def event_entry(push: EventPush, host: str, arrived_ns: int) -> Entry:
     """Makes the entry of an event, at the time of arrival if its own is implausible: one in another year would never
-    be pruned.
+    be pruned. Marks of programs begin with the first.
     """
     detail = push["detail"]
-    time_ns = host_time(push["time_ns"], 0, arrived_ns)
-    made = _point_entry(Kind.EVENT, time_ns, host, push["vm"], push["event"], value=_bounded(detail))
+    times = [host_time(push["time_ns"], 0, arrived_ns)]
+    if push["event"] == marks.EVENT:
+        times = [host_time(at_ns, 0, arrived_ns) for at_ns, *_ in marks.marks_of(detail)] or times
+    made = _point_entry(Kind.EVENT, min(times), host, push["vm"], push["event"], value=_bounded(detail))
+    if push["event"] == marks.EVENT:
+        made = replace(made, end_ns=max(made.time_ns, *times), arrived_ns=arrived_ns)
     return replace(made, pe=_number(detail.get("pe")), instance=_number(detail.get("instance")))
 
 

@@ -1,7 +1,8 @@
 """Export of a recording in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
 Processes are ``host/gpu/vm``, threads are processing elements (PEs). A block is a slice; where several blocks run on a
-PE at once (CUDA), each has a track of its own. Counters and load samples are counter tracks; events, faults, logs and
+PE at once (CUDA), each has a track of its own. Programs of a VM that mark ranges are processes ``host/vm/program``, their
+threads' nested ranges are slices, other ranges tracks of their own. Counters and load samples are counter tracks; events, faults, logs and
 prints are instants. A block whose end was not recorded is an instant that says so.
 """
 
@@ -19,6 +20,8 @@ from virtio_proto.control.selector import FUNCTIONS
 
 MAX_TRACKS: Final = 64
 """Most blocks of one PE that are shown side by side."""
+MAX_PROGRAMS: Final = 1024
+"""Most programs with marks that have processes of their own, each with as many threads: guests choose the names."""
 _BEGIN, _END, _GAUGE, _SAMPLE = 1, 2, 4, 5
 _INSTANT_SCOPE: Final = "t"
 
@@ -41,6 +44,9 @@ class Trace:
     def __init__(self) -> None:
         self._pids: dict[tuple[str, str, str], int] = {}
         self._elements: dict[tuple[int, int], _Element] = {}
+        self._programs: dict[tuple[str, str, str], set[int]] = {}
+        """Threads of the programs that have marks."""
+        self._ranges = 0
 
     def events(self, moments: Iterable[Moment]) -> Iterator[dict[str, Any]]:
         for moment in moments:
@@ -55,8 +61,10 @@ class Trace:
                     row = command_row(moment.entry)
                     rest = {"user": row["user"], "arguments": row["arguments"], "error": row["error"]}
                     yield from self._instant_of_host(moment, f"command {row['verb']}", rest)
+                case _ if moment.mark is not None:
+                    yield from self._mark(moment, *moment.mark)
                 case _:
-                    row_ = event_row(moment.entry)
+                    row_ = event_row(moment)
                     yield from self._instant_of_host(moment, row_["event"], row_["detail"])
         yield from self._unfinished()
 
@@ -145,6 +153,38 @@ class Trace:
         for (pid, pe), element in self._elements.items():
             for block in list(element.running):
                 yield from self._lost_end(pid, pe, block)
+
+    # ---- marks of programs -----------------------------------------------------------------------
+
+    def _mark(self, moment: Moment, name: str, detail: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        pid, tid, news = self._program(moment, detail)
+        yield from news
+        text = str(detail.get("text") or name)[:256]
+        at = {"name": text, "cat": str(detail.get("domain") or "nvtx"), "pid": pid, "tid": tid}
+        rest = {**at, "ts": _us(moment.time_ns), "args": plain(detail)}
+        duration_ns = detail.get("duration_ns")
+        if not isinstance(duration_ns, int):
+            yield {"ph": "i", "s": _INSTANT_SCOPE, **rest}
+        elif detail.get("nested"):
+            yield {"ph": "X", "dur": duration_ns / 1e3, **rest}
+        else:
+            self._ranges += 1
+            yield {"ph": "b", "id": self._ranges, **rest}
+            yield {"ph": "e", "id": self._ranges, **at, "ts": _us(moment.time_ns + duration_ns)}
+
+    def _program(self, moment: Moment, detail: dict[str, Any]) -> tuple[int, int, list[dict[str, Any]]]:
+        entry, thread = moment.entry, detail.get("thread")
+        key = (entry.host, entry.vm, str(detail.get("program")))
+        if key not in self._programs and len(self._programs) >= MAX_PROGRAMS:
+            key = (entry.host, entry.vm, "other programs")
+        threads = self._programs.setdefault(key, set())
+        pid, news = self._process(*key)
+        tid = thread if isinstance(thread, int) and (thread in threads or len(threads) < MAX_PROGRAMS) else 0
+        name = str(detail.get("thread_name") or f"thread {tid}" if tid else "other threads")
+        if tid not in threads:
+            threads.add(tid)
+            news = [*news, _metadata("thread_name", pid, tid, name)]
+        return pid, tid, news
 
     # ---- hosts -----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+from control_center import marks
 from control_center.recorder.entry import DamagedError, Entry, Kind, host_time, unpack_body
 from control_center.recorder.lookup import Lookup, Texts
 from control_center.recording_port import CommandRow, EventRow, LoadRow, Query, RecordRow
@@ -24,12 +25,14 @@ MAX_HELD_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One record of a batch, or one entry of another kind."""
+    """One record of a batch, one mark of a program, or one entry of another kind."""
 
     time_ns: int
     entry: Entry
     record: Record | None = None
     texts: Mapping[int, str] | None = None
+    mark: tuple[str, dict[str, Any]] | None = None
+    """Name and detail of a mark's event."""
 
 
 _Open: TypeAlias = tuple[int, int, Moment, Iterator[tuple[int, Moment]]]
@@ -57,8 +60,12 @@ def record_row(moment: Moment) -> RecordRow:
     )
 
 
-def event_row(entry: Entry) -> EventRow:
-    """Event as clients see it. A gap of the recording is the event ``recording_gap``."""
+def event_row(moment: Moment) -> EventRow:
+    """Event as clients see it. A gap of the recording is the event ``recording_gap``; each mark of a program is one."""
+    entry = moment.entry
+    if moment.mark is not None:
+        name, fields = moment.mark
+        return EventRow(time_ns=moment.time_ns, host=entry.host, event=name, vm=entry.vm or None, detail=fields)
     if entry.kind is Kind.GAP:
         detail: dict[str, Any] = {"reason": entry.name, "to_ns": entry.end_ns, **_fields(entry)}
         return EventRow(time_ns=entry.time_ns, host="", event="recording_gap", vm=None, detail=detail)
@@ -104,6 +111,9 @@ def _inside(time_ns: int, query: Query) -> bool:
 
 def _moments_of(number: int, entry: Entry, query: Query, texts: Texts) -> Iterator[tuple[int, Moment]]:
     """Moments of an entry, each with the time that it is ordered by, which never decreases."""
+    if entry.kind is Kind.EVENT and entry.name == marks.EVENT:
+        yield from _marks_of(entry, query)
+        return
     if entry.kind is not Kind.BATCH:
         if _inside(entry.time_ns, query) or entry.kind is Kind.GAP:
             yield entry.time_ns, Moment(entry.time_ns, entry)
@@ -115,6 +125,17 @@ def _moments_of(number: int, entry: Entry, query: Query, texts: Texts) -> Iterat
         order = max(order, time_ns)
         if _inside(time_ns, query) and query.selector.matches_fn(FUNCTIONS[record.function]):
             yield order, Moment(time_ns, entry, record, known)
+
+
+def _marks_of(entry: Entry, query: Query) -> Iterator[tuple[int, Moment]]:
+    """Marks of programs by the time at which they begin; an entry that holds none is a moment of its own."""
+    fields = _fields(entry)
+    found = [(host_time(at_ns, 0, entry.arrived_ns), (name, more)) for at_ns, name, more in marks.marks_of(fields)]
+    for time_ns, mark in sorted(found, key=lambda one: one[0]):
+        if _inside(time_ns, query):
+            yield time_ns, Moment(time_ns, entry, mark=mark)
+    if not found and _inside(entry.time_ns, query):
+        yield entry.time_ns, Moment(entry.time_ns, entry)
 
 
 def _records(entry: Entry) -> Iterator[Record]:

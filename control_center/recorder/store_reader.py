@@ -112,7 +112,7 @@ class StoreReader:
                     if (load := load_row(moment.entry)) is not None:
                         yield "load", load
                 else:
-                    yield "event", event_row(moment.entry)
+                    yield "event", event_row(moment)
 
         async for chunk in _in_thread(rows):
             for row in chunk:

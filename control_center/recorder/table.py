@@ -71,7 +71,7 @@ def _line(moment: Moment) -> dict[str, Any]:
             text = json.dumps(plain(detail))
             return {**times, "type": "command", "host": entry.host, "vm": entry.vm, "kind": entry.name, "text": text}
         case Kind.EVENT | Kind.GAP:
-            event = event_row(entry)
+            event = event_row(moment)
             text = json.dumps(plain(event["detail"]))
             return {**times, "type": "event", "host": entry.host, "vm": entry.vm, "kind": event["event"], "text": text}
         case _:

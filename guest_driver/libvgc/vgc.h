@@ -325,6 +325,37 @@ struct vgc_node {
     uint64_t size;
 };
 
+enum vgc_mark_type { VGC_MARK_INSTANT = 0, VGC_MARK_NESTED = 1, VGC_MARK_RANGE = 2 };
+enum vgc_mark_payload { VGC_PAYLOAD_NONE = 0, VGC_PAYLOAD_UNSIGNED = 1, VGC_PAYLOAD_SIGNED = 2, VGC_PAYLOAD_FLOAT = 3 };
+
+/* A range of this process, or an instant, for the time line of the control system. Times are of CLOCK_MONOTONIC. */
+struct vgc_mark_info {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    uint64_t payload;      /* the number's bits */
+    uint32_t kind;         /* enum vgc_mark_type; NESTED: within those of its thread that were open when it began */
+    uint32_t payload_kind; /* enum vgc_mark_payload */
+    uint32_t thread;
+    uint32_t category;
+    uint32_t colour; /* alpha, red, green, blue; 0: none */
+    uint32_t reserved;
+    const char *text; /* cut to 255 bytes, as the next three to 63; others than UTF-8 become ? */
+    const char *domain;
+    const char *category_name;
+    const char *thread_name;
+};
+
+enum { VGC_MARKS_AT_ONCE = 1000 }; /* of a process, within a second; the host takes twice as many of a VM */
+
+/* Marks that wait to be sent together; all zeroes: none. Callers may read `count` and add to `dropped`. */
+struct vgc_marks {
+    uint32_t count;
+    uint32_t dropped; /* marks that were left out */
+    uint32_t size;
+    uint32_t reserved;
+    uint8_t bytes[6144];
+};
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 VGC_API const char *vgc_version(void);
@@ -454,6 +485,14 @@ VGC_API int vgc_event_synchronize(struct vgc_event *event);
 VGC_API int vgc_event_query(struct vgc_event *event); /* VGC_OK or VGC_PENDING */
 VGC_API int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream);
 VGC_API int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, int64_t *elapsed_ns);
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+/* False: there is no room for one more, send them first. */
+VGC_API bool vgc_marks_add(struct vgc_marks *marks, const struct vgc_mark_info *mark);
+/* Sends them and empties `marks`. Waits for nothing: VGC_RESOURCES_EXHAUSTED if there is no room for a request now. The
+ * host leaves out what exceeds its rate. */
+VGC_API int vgc_marks_send(struct vgc_device *device, struct vgc_marks *marks);
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 

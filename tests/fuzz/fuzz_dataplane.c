@@ -192,6 +192,8 @@ static uint32_t body_bytes(uint16_t opcode)
     case VGC_OP_GRAPH_LAUNCH:
     case VGC_OP_GRAPH_DESTROY:
         return sizeof(struct vgc_body_graph);
+    case VGC_OP_MARKS:
+        return sizeof(struct vgc_body_marks);
     default:
         return 0;
     }

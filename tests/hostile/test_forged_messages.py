@@ -21,6 +21,10 @@ from tests.waiting import until
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.service import CompileService, ServicePolicy
+from vhost_backend.config.control import ControlConfig
+from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.events import GuestMarked
+from vhost_backend.daemon.control_adapter import DaemonVmControl
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import build
@@ -29,6 +33,7 @@ from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import QUEUE_MESSAGES
 from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
+from vhost_backend.worker_protocol.marks import Mark, MarkBudget, Marks
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, CodeNames, CodeRange, Compile, Log, Program, Stats
 from virtio_proto.schema import LIMITS, ProgramKind
 
@@ -242,6 +247,36 @@ def test_messages_that_nobody_reads_are_bounded_and_a_fault_of_the_worker(stage:
             ask(worker, request, UNKNOWN_KIND)
     assert stage.workers.next().setup().generation == 2
     assert seen.losses == [(f"the worker left more than {QUEUE_MESSAGES} messages unread", "worker")]
+
+
+class MarksSeen(FaultsSeen):
+    """Control system of a VM that passes marks on as the real one does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bus = EventBus(get_logger())
+        self.events: list[GuestMarked] = []
+        bus.subscribe(GuestMarked, self.events.append)
+        self._real = DaemonVmControl("a", ControlConfig(), bus)
+        self._real._mark_budget = MarkBudget(lambda: 0.0)
+
+    def marked(self, marks: Marks) -> None:
+        self._real.marked(marks)
+
+
+def test_forged_marks_are_cut_to_the_rate_of_the_vm(stage: Stage) -> None:
+    """Whatever a worker says of marks, clients and recorder get no more than a VM may have."""
+    seen = MarksSeen()
+    stage.daemon.ask(lambda daemon: setattr(daemon.vms["a"], "_control", seen))
+    _, worker = stage.attach()
+    one = Mark(1, 2, 0, 3, 4, 5, None, "x" * LIMITS["MAX_MARK_TEXT"], "", "", "")
+    message = Marks(1, "forged", 0, (one,) * 64)
+    for _ in range(500):
+        worker.send(message)
+    ask(worker, 1, UNKNOWN_KIND)
+    assert not worker.expect(Program).ok  # all that came before has been read
+    assert LIMITS["MARKS_BURST"] - 64 < sum(len(event.marks) for event in seen.events) <= LIMITS["MARKS_BURST"]
+    assert seen.losses == []
 
 
 def test_worker_that_names_code_without_being_asked_is_replaced(stage: Stage) -> None:

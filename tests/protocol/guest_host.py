@@ -15,7 +15,7 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S, NO_DEADLINE_NS
-from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 
@@ -57,9 +57,15 @@ class GuestHost:
 
 @contextmanager
 def guest_host(
-    folder: Path, deadline_ns: int = NO_DEADLINE_NS, engine: EngineConfig | None = None, memory_mib: int = 64
+    folder: Path,
+    deadline_ns: int = NO_DEADLINE_NS,
+    engine: EngineConfig | None = None,
+    memory_mib: int = 64,
+    control: ControlConfig | None = None,
 ) -> Iterator[GuestHost]:
-    """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise."""
+    """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
+    control system unless `control` says where its socket is.
+    """
     vm = VmConfig(
         "a",
         vm_uuid("a"),
@@ -70,7 +76,7 @@ def guest_host(
         num_queues=4,
         sandbox=SANDBOX,
     )
-    config = DaemonConfig((vm,), cache=folder / "cache")
+    config = DaemonConfig((vm,), cache=folder / "cache", control=control or ControlConfig())
     with (
         DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
         AttachedLink(folder / "a", num_queues=4) as link,

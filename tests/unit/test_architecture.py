@@ -95,7 +95,8 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         {"server"},
     )
     | {
-        "recorder": {"recording_port"},
+        "marks": set(),
+        "recorder": {"marks", "recording_port"},
         "replay": {"encoding", "errors", "messages", "recorder", "recording_port", "scope"},
         "websocket": {
             "access",
@@ -110,7 +111,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
             "stream",
         },
         "service": {"access", "app", "centre", "cluster", "config", "errors", "host", "recorder", "recording_port"},
-        "cli": {"address", "daemon_link", "errors", "recorder", "recording_port", "rows", "snapshots"},
+        "cli": {"address", "daemon_link", "errors", "marks", "recorder", "recording_port", "rows", "snapshots"},
     },
 }
 """By folder: what each room in it may import of its neighbours. A new room is added here, with what it stands on."""

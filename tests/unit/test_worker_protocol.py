@@ -29,6 +29,7 @@ from vhost_backend.worker_protocol.control_messages import (
     ControlThreshold,
     Terms,
 )
+from vhost_backend.worker_protocol.marks import Mark, Marks
 from vhost_backend.worker_protocol.migration_messages import (
     ArenaSetup,
     Measured,
@@ -109,6 +110,7 @@ EXAMPLES: tuple[AnyMessage, ...] = (
     VringBroken(0, "because"),
     Stats(1, 2, 3, 4, 5, 6, 7, 8),
     Log("warning", "event", {"n": 1.5, "flag": True, "none": None}),
+    Marks(1, "train", 2, (Mark(1, 2, 1, 3, 4, 5, 1.5, "step", "io", "upload", "main"),)),
 )
 EVERY = (*DAEMON_MESSAGES, *WORKER_MESSAGES)
 

@@ -13,6 +13,7 @@ from typing import Any
 from vhost_backend.control.event_bus import Event
 from vhost_backend.control.links.channel_port import Loss
 from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.worker_protocol.marks import Mark
 from virtio_proto.control.api import FaultInfo, MigrationInfo
 
 # ---- VMs and their workers -----------------------------------------------------------------------
@@ -156,6 +157,22 @@ class InputWanted(Event):
     pe: int
     time_ns: int
     """Time stated by the record: guest code may have written any."""
+
+
+# ---- marks of programs ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GuestMarked(Event):
+    """Programs of a VM have marked ranges or instants. Guest code may have made up all of it, times included."""
+
+    vm: str
+    process: int
+    """Its number in the guest."""
+    name: str
+    dropped: int
+    """Marks that were left out before these, because they were too many."""
+    marks: tuple[Mark, ...]
 
 
 # ---- faults and policies -------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
 from vhost_backend.config.engine import EngineConfig
 from vhost_backend.control.event_bus import EventBus
-from vhost_backend.control.events import DeviceError, VmConnected, VmDisconnected
+from vhost_backend.control.events import DeviceError, GuestMarked, VmConnected, VmDisconnected
 from vhost_backend.control.host.gpu_events import GpuWatch
 from vhost_backend.control.links.vm_port import MigrationRefusedError, MigrationView, Progress, VmFacts
 from vhost_backend.control.links.worker_channels import WorkerChannels
@@ -26,6 +26,7 @@ from vhost_backend.daemon.vm import Vm
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
+from vhost_backend.worker_protocol.marks import MarkBudget, Marks
 from virtio_proto.control.api import GpuInfo
 
 SOFTWARE_GPU: Final = "cpu"
@@ -40,6 +41,7 @@ class DaemonVmControl:
         self.area_bytes = config.memory_bytes
         self._name = name
         self._bus = bus
+        self._mark_budget = MarkBudget()
 
     def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
         return self.channels.begin(link)
@@ -52,6 +54,11 @@ class DaemonVmControl:
 
     def drop_others(self) -> None:
         self.channels.drop_others()
+
+    def marked(self, marks: Marks) -> None:
+        dropped = self._mark_budget.take(len(marks.marks), marks.dropped)
+        if dropped >= 0:
+            self._bus.publish(GuestMarked(self._name, marks.process, marks.name, dropped, marks.marks))
 
     def connected(self, on: bool) -> None:
         self._bus.publish(VmConnected(self._name) if on else VmDisconnected(self._name))

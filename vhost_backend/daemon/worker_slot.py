@@ -40,6 +40,7 @@ from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, sources
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
+from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
     Ack,
@@ -328,6 +329,9 @@ class WorkerSlot:
                 self._history.stats = message
             case Log(level, event, extra):
                 getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
+            case Marks():
+                if self._vm.control is not None:
+                    self._vm.control.marked(message)
             case Ack() | Measured() | Saved() | CallListener() | CodeNames() | Compile():
                 pass  # a link settles acks, a migration takes its own, the supervisor others; nobody waits for a Compile
 

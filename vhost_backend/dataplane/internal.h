@@ -180,6 +180,7 @@ union vgc_body {
     struct vgc_body_object object;
     struct vgc_body_graph_nodes graph_nodes;
     struct vgc_body_graph graph;
+    struct vgc_body_marks marks;
 };
 
 /* Device memory for running launches: of one stream, which runs them one after the other. */

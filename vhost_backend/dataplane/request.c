@@ -48,6 +48,7 @@ static const struct operation OPERATIONS[] = {
     [VGC_OP_GRAPH_UPDATE] = {vgc_serve_graph_update, sizeof(struct vgc_body_graph_nodes), NEEDS_CONTEXT | TRAILING},
     [VGC_OP_GRAPH_LAUNCH] = {vgc_serve_graph_launch, sizeof(struct vgc_body_graph), NEEDS_CONTEXT},
     [VGC_OP_GRAPH_DESTROY] = {vgc_serve_graph_destroy, sizeof(struct vgc_body_graph), NEEDS_CONTEXT},
+    [VGC_OP_MARKS] = {vgc_serve_cold, sizeof(struct vgc_body_marks), NEEDS_CONTEXT | TRAILING},
 };
 
 /* NOP: with a context it ends in order with its stream, without one at once. */

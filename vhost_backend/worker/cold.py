@@ -1,4 +1,4 @@
-"""Cold requests, which Python serves: loading and unloading programs, lookups, the end of a context."""
+"""Cold requests, which Python serves: loading and unloading programs, lookups, marks, the end of a context."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from vhost_backend.engines.base import CodeRange, Engine
 from vhost_backend.errors import DriverError
+from vhost_backend.worker.marks import check_body, parse_marks
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
 from vhost_backend.worker.sources import SourceFiles
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.codec import close_fds
+from vhost_backend.worker_protocol.marks import MarkBudget
 from vhost_backend.worker_protocol.protocol import (
     MAX_OPTION_CHARS,
     MAX_OPTIONS,
@@ -95,12 +99,14 @@ class ColdServer:
         self._compiling: dict[int, tuple[ColdRequest, int]] = {}
         """Loads at the compiler, by request number, each with the number of the file that carries its source."""
         self._next_compile = 1
+        self._mark_budget = MarkBudget()
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
             Opcode.PROGRAM_LOAD: self._program_load,
             Opcode.PROGRAM_UNLOAD: self._program_unload,
             Opcode.FUNCTION_LOOKUP: self._function_lookup,
             Opcode.GLOBAL_LOOKUP: self._global_lookup,
             Opcode.CONTEXT_DESTROY: self._context_destroy,
+            Opcode.MARKS: self._pass_marks,
         }
 
     def close(self) -> None:
@@ -210,6 +216,19 @@ class ColdServer:
         self.programs.remove_context(request.engine_context)
         self._plane.free_context(request.engine_context)
         self._plane.complete(request.token)
+
+    # ---- marks -----------------------------------------------------------------------------------
+
+    def _pass_marks(self, request: ColdRequest) -> None:
+        body = schema.BODY_MARKS.construct.parse(request.body)
+        start = schema.REQUEST.size_bytes + schema.BODY_MARKS.size_bytes
+        check_body(body)
+        _check_total(request, start + body.marks_len)
+        marks = parse_marks(body, self._plane.read(request.token, start, body.marks_len))
+        dropped = self._mark_budget.take(len(marks.marks), marks.dropped)
+        if dropped >= 0:
+            self._send(msgspec.structs.replace(marks, dropped=dropped))
+        self._plane.complete(request.token, value=len(marks.marks) if dropped >= 0 else 0)
 
     # ---- lookups ---------------------------------------------------------------------------------
 

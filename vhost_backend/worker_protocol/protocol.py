@@ -26,7 +26,7 @@ Sequence::
                      <-             ack       base
                      <-             compile   fds: file with the source, which the daemon may read until `program`
     program          ->                       fds: sealed memfd with the image, if ok
-                     <-             vring_broken, stats, log, code_names   at any time
+                     <-             vring_broken, stats, log, marks, code_names   at any time
     shutdown         ->                       (the worker exits; end of file says so)
 
 Every message of the daemon carries a `seq` that the daemon chooses and the worker's `Ack` echoes. `Setup` is
@@ -44,6 +44,7 @@ from msgspec import Meta
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.codec import U16, U32, U62, U64, Message, Part, Positive, Scalars
 from vhost_backend.worker_protocol.control_messages import CONTROL_MESSAGES, NO_CONTROL, ControlMessage, ControlSetup
+from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import (
     MIGRATION_MESSAGES,
     NO_ARENA,
@@ -374,7 +375,7 @@ DaemonMessage: TypeAlias = (
     | MigrationMessage
 )
 WorkerMessage: TypeAlias = (
-    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Log | Measured | Saved
+    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Log | Marks | Measured | Saved
 )
 AnyMessage: TypeAlias = DaemonMessage | WorkerMessage
 
@@ -401,6 +402,7 @@ WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     VringBroken,
     Stats,
     Log,
+    Marks,
     Measured,
     Saved,
 )

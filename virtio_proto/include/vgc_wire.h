@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0xf0d3c0456178194ull
+#define VGC_WIRE_FINGERPRINT 0x4e045c25444cd7e1ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -38,6 +38,12 @@
 #define VGC_MAX_BLOCK_THREADS 1024
 #define VGC_MAX_OUTPUT_BYTES 65536
 #define VGC_MAX_ERROR_TEXT 1024
+#define VGC_MAX_MARKS 128
+#define VGC_MAX_MARKS_BYTES 24576
+#define VGC_MAX_MARK_TEXT 255
+#define VGC_MAX_MARK_NAME 63
+#define VGC_MARKS_PER_S 500
+#define VGC_MARKS_BURST 2000
 
 /* Operation that a request asks for. `OPERATIONS` in vhost_backend/dataplane/request.c says who serves each. */
 enum vgc_opcode {
@@ -71,6 +77,7 @@ enum vgc_opcode {
     VGC_OP_GRAPH_UPDATE = 0x81,
     VGC_OP_GRAPH_LAUNCH = 0x82,
     VGC_OP_GRAPH_DESTROY = 0x83,
+    VGC_OP_MARKS = 0x90,
 };
 
 /* Outcome of a request. Errors may carry a UTF-8 text as the response's payload. */
@@ -193,6 +200,21 @@ enum vgc_arg_kind {
     VGC_ARG_KIND_IN = 0x1,
     VGC_ARG_KIND_OUT = 0x2,
     VGC_ARG_KIND_INOUT = 0x3,
+};
+
+/* Kinds of marks that a program makes in time. */
+enum vgc_mark_kind {
+    VGC_MARK_KIND_INSTANT = 0x0,
+    VGC_MARK_KIND_NESTED = 0x1,
+    VGC_MARK_KIND_RANGE = 0x2,
+};
+
+/* Type of a mark's number. */
+enum vgc_payload_kind {
+    VGC_PAYLOAD_KIND_NONE = 0x0,
+    VGC_PAYLOAD_KIND_UNSIGNED = 0x1,
+    VGC_PAYLOAD_KIND_SIGNED = 0x2,
+    VGC_PAYLOAD_KIND_FLOAT = 0x3,
 };
 
 /* Device-specific configuration space. Only `driver_ack` is writable by the driver. */
@@ -443,6 +465,33 @@ struct vgc_graph_node {
 /* GRAPH_LAUNCH and GRAPH_DESTROY */
 struct vgc_body_graph {
     uint32_t graph;
+    uint32_t reserved;
+};
+
+/* MARKS; `marks_len` bytes follow: `num_marks` vgc_mark, each with its texts behind it. */
+struct vgc_body_marks {
+    uint64_t now_ns; /* the driver's clock, by which all times of the request are, when it was sent */
+    uint32_t num_marks; /* at most MAX_MARKS */
+    uint32_t marks_len; /* at most MAX_MARKS_BYTES */
+    uint32_t dropped; /* marks that the driver has left out since its last request */
+    uint32_t process; /* number of the process in the guest */
+    uint8_t name[16]; /* name of the process, NUL-padded UTF-8 */
+};
+
+/* First bytes of a mark; its text, domain, category's name and thread's name follow, in UTF-8. */
+struct vgc_mark {
+    uint64_t begin_ns; /* by the driver's clock */
+    uint64_t end_ns; /* likewise; of an INSTANT, begin_ns */
+    uint64_t payload; /* the number's bits */
+    uint32_t kind; /* enum vgc_mark_kind */
+    uint32_t payload_kind; /* enum vgc_payload_kind */
+    uint32_t thread; /* number of the thread in the guest */
+    uint32_t category;
+    uint32_t colour; /* alpha, red, green, blue, from the highest byte on; 0: none */
+    uint16_t text_len;
+    uint16_t domain_len;
+    uint16_t category_len;
+    uint16_t thread_len;
     uint32_t reserved;
 };
 
@@ -699,6 +748,27 @@ _Static_assert(offsetof(struct vgc_graph_node, num_deps) == 4, "vgc_graph_node.n
 _Static_assert(sizeof(struct vgc_body_graph) == 8, "vgc_body_graph");
 _Static_assert(offsetof(struct vgc_body_graph, graph) == 0, "vgc_body_graph.graph");
 _Static_assert(offsetof(struct vgc_body_graph, reserved) == 4, "vgc_body_graph.reserved");
+_Static_assert(sizeof(struct vgc_body_marks) == 40, "vgc_body_marks");
+_Static_assert(offsetof(struct vgc_body_marks, now_ns) == 0, "vgc_body_marks.now_ns");
+_Static_assert(offsetof(struct vgc_body_marks, num_marks) == 8, "vgc_body_marks.num_marks");
+_Static_assert(offsetof(struct vgc_body_marks, marks_len) == 12, "vgc_body_marks.marks_len");
+_Static_assert(offsetof(struct vgc_body_marks, dropped) == 16, "vgc_body_marks.dropped");
+_Static_assert(offsetof(struct vgc_body_marks, process) == 20, "vgc_body_marks.process");
+_Static_assert(offsetof(struct vgc_body_marks, name) == 24, "vgc_body_marks.name");
+_Static_assert(sizeof(struct vgc_mark) == 56, "vgc_mark");
+_Static_assert(offsetof(struct vgc_mark, begin_ns) == 0, "vgc_mark.begin_ns");
+_Static_assert(offsetof(struct vgc_mark, end_ns) == 8, "vgc_mark.end_ns");
+_Static_assert(offsetof(struct vgc_mark, payload) == 16, "vgc_mark.payload");
+_Static_assert(offsetof(struct vgc_mark, kind) == 24, "vgc_mark.kind");
+_Static_assert(offsetof(struct vgc_mark, payload_kind) == 28, "vgc_mark.payload_kind");
+_Static_assert(offsetof(struct vgc_mark, thread) == 32, "vgc_mark.thread");
+_Static_assert(offsetof(struct vgc_mark, category) == 36, "vgc_mark.category");
+_Static_assert(offsetof(struct vgc_mark, colour) == 40, "vgc_mark.colour");
+_Static_assert(offsetof(struct vgc_mark, text_len) == 44, "vgc_mark.text_len");
+_Static_assert(offsetof(struct vgc_mark, domain_len) == 46, "vgc_mark.domain_len");
+_Static_assert(offsetof(struct vgc_mark, category_len) == 48, "vgc_mark.category_len");
+_Static_assert(offsetof(struct vgc_mark, thread_len) == 50, "vgc_mark.thread_len");
+_Static_assert(offsetof(struct vgc_mark, reserved) == 52, "vgc_mark.reserved");
 _Static_assert(sizeof(struct vgc_program_table) == 32, "vgc_program_table");
 _Static_assert(offsetof(struct vgc_program_table, num_functions) == 0, "vgc_program_table.num_functions");
 _Static_assert(offsetof(struct vgc_program_table, num_params) == 4, "vgc_program_table.num_params");

@@ -46,6 +46,8 @@ cudaError_t rt_current(struct rt_device **device);
 cudaError_t rt_device(int ordinal, struct rt_device **device);
 /* The current device's ordinal; does not open it. */
 int rt_ordinal(void);
+/* Devices that have been looked for; 0 before any is used. */
+int rt_opened_devices(void);
 /* The device without opening it; NULL if it does not exist. */
 struct rt_device *rt_device_at(int ordinal);
 /* Takes what went wrong in detached work: makes it the sticky error. Returns the sticky error. */

@@ -6,10 +6,15 @@ The form is part of the API (`virtio_proto.control.api.EventPush`) and stays as 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from vhost_backend.control import events
 from vhost_backend.control.api.push_hub import PushHub
 from vhost_backend.control.event_bus import EventBus
+from vhost_backend.worker_protocol.marks import Mark
+from virtio_proto.schema import MarkKind
+
+MAX_MARK_AGE_NS: Final = 3600 * 10**9
 
 
 class EventPushes:
@@ -34,6 +39,7 @@ class EventPushes:
         bus.subscribe(events.SamplingChanged, self._sampling_changed)
         bus.subscribe(events.ThresholdCrossed, self._threshold_crossed)
         bus.subscribe(events.InputWanted, self._input_wanted)
+        bus.subscribe(events.GuestMarked, self._guest_marked)
         bus.subscribe(events.FaultNoted, lambda event: self._push("fault", event.vm, **event.info))
         bus.subscribe(events.FaultCleared, self._fault_cleared)
         bus.subscribe(events.PolicyActed, self._policy_acted)
@@ -69,6 +75,12 @@ class EventPushes:
     def _input_wanted(self, event: events.InputWanted) -> None:
         self._push("wants_input", event.vm, pe=event.pe, at_ns=self._plausible(event.time_ns))
 
+    def _guest_marked(self, event: events.GuestMarked) -> None:
+        now_ns = self._clock_ns()
+        marks = [_mark_fields(mark, now_ns) for mark in event.marks]
+        name = _printable(event.name)
+        self._push("marks", event.vm, process=event.process, name=name, dropped=event.dropped, marks=marks)
+
     def _fault_cleared(self, event: events.FaultCleared) -> None:
         self._push("fault_cleared", event.vm, fault=event.fault, by=event.by)
 
@@ -85,3 +97,26 @@ class EventPushes:
     def _plausible(self, time_ns: int) -> int:
         """A time that a record states, but not in the future: guest code may have written any time."""
         return min(time_ns, self._clock_ns())
+
+
+def _mark_fields(mark: Mark, now_ns: int) -> dict[str, Any]:
+    """Fields of a mark that has ended by `now_ns` and began in the hour before. What is empty is left out."""
+    at_ns = min(max(mark.at_ns, now_ns - MAX_MARK_AGE_NS), now_ns)
+    fields = {
+        "at_ns": at_ns,
+        "duration_ns": None if mark.kind == MarkKind.INSTANT else min(mark.duration_ns, now_ns - at_ns),
+        "kind": MarkKind(mark.kind).name.lower(),
+        "text": _printable(mark.text),
+        "thread": mark.thread,
+        "thread_name": _printable(mark.thread_name) or None,
+        "domain": _printable(mark.domain) or None,
+        "category": _printable(mark.category_name) or mark.category or None,
+        "colour": f"#{mark.colour & 0xFFFFFF:06x}" if mark.colour else None,
+        "payload": mark.payload,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _printable(text: str) -> str:
+    """Text without what changes the direction of writing or cannot be seen."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

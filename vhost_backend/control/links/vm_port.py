@@ -14,6 +14,7 @@ from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import VmChannels
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
+from vhost_backend.worker_protocol.marks import Marks
 from virtio_proto.control.api import GpuInfo, VmState
 
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
@@ -155,6 +156,10 @@ class VmControl(Protocol):
 
     def drop_others(self) -> None:
         """Workers that ended before they served the guest are gone."""
+        ...
+
+    def marked(self, marks: Marks) -> None:
+        """A worker says that the guest's programs have marked something. Guest code may have made it up."""
         ...
 
     def connected(self, on: bool) -> None:

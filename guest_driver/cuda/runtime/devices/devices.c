@@ -12,6 +12,7 @@ static struct rt_device devices[RT_MAX_DEVICES];
 static struct vgc_found places[RT_MAX_DEVICES]; /* of devices[i]; "" for those of $VGC_MEMFD, where the next counts */
 static uint32_t indices[RT_MAX_DEVICES];
 static int num_devices;
+static _Atomic int num_opened; /* devices that have been opened, ever */
 static int find_result = VGC_OK;
 static _Thread_local int current;
 
@@ -93,6 +94,11 @@ struct rt_device *rt_device_at(int ordinal)
     return ordinal >= 0 && ordinal < rt_device_count() ? &devices[ordinal] : NULL;
 }
 
+int rt_opened_devices(void)
+{
+    return atomic_load_explicit(&num_opened, memory_order_acquire) > 0 ? num_devices : 0;
+}
+
 int rt_ordinal(void)
 {
     return current;
@@ -108,6 +114,7 @@ static void close_devices(void)
         struct vgc_device *device = atomic_exchange(&devices[i].device, NULL);
         if (device == NULL)
             continue;
+        rt_marks_end(device);
         (void)vgc_synchronize(device); /* what is put off behind functions of the host is not begun any more */
         atomic_store(&devices[i].device, device);
         rt_print(&devices[i]);
@@ -135,6 +142,7 @@ static int open_device(struct rt_device *device)
         return result;
     rt_watch_forks();
     atomic_store_explicit(&device->device, opened, memory_order_release);
+    atomic_fetch_add(&num_opened, 1);
     if (!closes_at_exit)
         closes_at_exit = atexit(close_devices) == 0;
     return VGC_OK;
@@ -230,6 +238,7 @@ void rt_print(struct rt_device *device)
     uint64_t lost;
     struct vgc_device *opened = atomic_load(&device->device);
     bool printed = false;
+    rt_marks_settle();
     while (vgc_output_waits(opened) && vgc_output_read(opened, text, sizeof(text), &len, &lost) == VGC_OK) {
         (void)fwrite(text, 1, len, stdout);
         printed = true;

@@ -1,6 +1,8 @@
-/* NVTX, version 3: marks and ranges that a program's host code gives to a profiler. A virtual machine has none that listens:
- * the functions do nothing and return what NVTX returns then. Values as published. */
+/* NVTX, version 3: marks and ranges of a program's host code. In a virtual machine libcudart takes them for the time line of
+ * the host's control system; where no libcudart is in the process, the functions do nothing and return what NVTX returns
+ * then. Values as published. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 #include <wchar.h>
 #define NVTX_VERSION 3
@@ -51,44 +53,158 @@ typedef struct nvtxEventAttributes_v2 {
     nvtxMessageValue_t message;
 } nvtxEventAttributes_t;
 
-static inline void nvtxInitialize(const void *reserved) { (void)reserved; }
-static inline void nvtxMarkEx(const nvtxEventAttributes_t *event) { (void)event; }
-static inline void nvtxMarkA(const char *message) { (void)message; }
-static inline void nvtxMarkW(const wchar_t *message) { (void)message; }
-static inline nvtxRangeId_t nvtxRangeStartEx(const nvtxEventAttributes_t *event) { return (void)event, 0; }
-static inline nvtxRangeId_t nvtxRangeStartA(const char *message) { return (void)message, 0; }
-static inline nvtxRangeId_t nvtxRangeStartW(const wchar_t *message) { return (void)message, 0; }
-static inline void nvtxRangeEnd(nvtxRangeId_t range) { (void)range; }
-static inline int nvtxRangePushEx(const nvtxEventAttributes_t *event) { return (void)event, NVTX_NO_PUSH_POP_TRACKING; }
-static inline int nvtxRangePushA(const char *message) { return (void)message, NVTX_NO_PUSH_POP_TRACKING; }
-static inline int nvtxRangePushW(const wchar_t *message) { return (void)message, NVTX_NO_PUSH_POP_TRACKING; }
-static inline int nvtxRangePop(void) { return NVTX_NO_PUSH_POP_TRACKING; }
-static inline void nvtxNameCategoryA(uint32_t category, const char *name) { (void)category, (void)name; }
-static inline void nvtxNameCategoryW(uint32_t category, const wchar_t *name) { (void)category, (void)name; }
-static inline void nvtxNameOsThreadA(uint32_t thread, const char *name) { (void)thread, (void)name; }
-static inline void nvtxNameOsThreadW(uint32_t thread, const wchar_t *name) { (void)thread, (void)name; }
+typedef struct nvtxResourceAttributes_v0 {
+    uint16_t version, size;
+    int32_t identifierType;
+    union identifier_t {
+        const void *pValue;
+        uint64_t ullValue;
+    } identifier;
+    int32_t messageType;
+    nvtxMessageValue_t message;
+} nvtxResourceAttributes_t;
+#define NVTX_RESOURCE_MAKE_TYPE(CLASS, INDEX) ((((uint32_t)(NVTX_RESOURCE_CLASS_##CLASS)) << 16) | ((uint32_t)(INDEX)))
+#define NVTX_RESOURCE_CLASS_GENERIC 1
+#define NVTX_RESOURCE_ATTRIB_STRUCT_SIZE ((uint16_t)sizeof(nvtxResourceAttributes_t))
+typedef enum nvtxResourceGenericType_t {
+    NVTX_RESOURCE_TYPE_UNKNOWN = 0,
+    NVTX_RESOURCE_TYPE_GENERIC_POINTER = NVTX_RESOURCE_MAKE_TYPE(GENERIC, 1),
+    NVTX_RESOURCE_TYPE_GENERIC_HANDLE = NVTX_RESOURCE_MAKE_TYPE(GENERIC, 2),
+    NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE = NVTX_RESOURCE_MAKE_TYPE(GENERIC, 3),
+    NVTX_RESOURCE_TYPE_GENERIC_THREAD_POSIX = NVTX_RESOURCE_MAKE_TYPE(GENERIC, 4)
+} nvtxResourceGenericType_t;
 
-static inline nvtxDomainHandle_t nvtxDomainCreateA(const char *name) { return (void)name, (nvtxDomainHandle_t)0; }
-static inline nvtxDomainHandle_t nvtxDomainCreateW(const wchar_t *name) { return (void)name, (nvtxDomainHandle_t)0; }
-static inline void nvtxDomainDestroy(nvtxDomainHandle_t domain) { (void)domain; }
-static inline nvtxStringHandle_t nvtxDomainRegisterStringA(nvtxDomainHandle_t domain, const char *text) {
-    return (void)domain, (void)text, (nvtxStringHandle_t)0;
+/* Functions of libcudart that take marks. A text is given in one of two forms; the other is null. The domain 0 is the global one. */
+struct vgc_nvtx {
+    void (*mark)(nvtxDomainHandle_t, const nvtxEventAttributes_t *);
+    nvtxRangeId_t (*start)(nvtxDomainHandle_t, const nvtxEventAttributes_t *);
+    void (*end)(nvtxRangeId_t);
+    int (*push)(nvtxDomainHandle_t, const nvtxEventAttributes_t *);
+    int (*pop)(nvtxDomainHandle_t);
+    void (*name_category)(nvtxDomainHandle_t, uint32_t, const char *, const wchar_t *);
+    void (*name_thread)(uint32_t, const char *, const wchar_t *);
+    nvtxDomainHandle_t (*create_domain)(const char *, const wchar_t *);
+    nvtxStringHandle_t (*register_string)(const char *, const wchar_t *);
+};
+#ifdef __cplusplus
+extern "C"
+#else
+extern
+#endif
+const struct vgc_nvtx *vgc_nvtx_functions(void) __attribute__((weak));
+
+#ifndef VGC_NVTX_LINKAGE /* libnvToolsExt.so.1 has functions that it exports */
+#define VGC_NVTX_LINKAGE static inline
+#endif
+static inline const struct vgc_nvtx *vgc_nvtx(void) { return vgc_nvtx_functions != NULL ? vgc_nvtx_functions() : NULL; }
+static inline nvtxEventAttributes_t vgc_nvtx_text(const char *ascii, const wchar_t *unicode) {
+    nvtxEventAttributes_t event = {NVTX_VERSION, NVTX_EVENT_ATTRIB_STRUCT_SIZE, 0, 0, 0, 0, 0, {0}, 0, {0}};
+    event.messageType = ascii != NULL ? NVTX_MESSAGE_TYPE_ASCII : unicode != NULL ? NVTX_MESSAGE_TYPE_UNICODE : NVTX_MESSAGE_UNKNOWN;
+    if (ascii != NULL)
+        event.message.ascii = ascii;
+    else
+        event.message.unicode = unicode;
+    return event;
 }
-static inline nvtxStringHandle_t nvtxDomainRegisterStringW(nvtxDomainHandle_t domain, const wchar_t *text) {
-    return (void)domain, (void)text, (nvtxStringHandle_t)0;
+
+VGC_NVTX_LINKAGE void nvtxInitialize(const void *reserved) { (void)reserved; }
+VGC_NVTX_LINKAGE void nvtxDomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->mark(domain, event);
 }
-static inline void nvtxDomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) { (void)domain, (void)event; }
-static inline nvtxRangeId_t nvtxDomainRangeStartEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
-    return (void)domain, (void)event, 0;
+VGC_NVTX_LINKAGE nvtxRangeId_t nvtxDomainRangeStartEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    return to != NULL ? to->start(domain, event) : 0;
 }
-static inline void nvtxDomainRangeEnd(nvtxDomainHandle_t domain, nvtxRangeId_t range) { (void)domain, (void)range; }
-static inline int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
-    return (void)domain, (void)event, NVTX_NO_PUSH_POP_TRACKING;
+VGC_NVTX_LINKAGE void nvtxRangeEnd(nvtxRangeId_t range) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->end(range);
 }
-static inline int nvtxDomainRangePop(nvtxDomainHandle_t domain) { return (void)domain, NVTX_NO_PUSH_POP_TRACKING; }
-static inline void nvtxDomainNameCategoryA(nvtxDomainHandle_t domain, uint32_t category, const char *name) {
-    (void)domain, (void)category, (void)name;
+VGC_NVTX_LINKAGE int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    return to != NULL ? to->push(domain, event) : NVTX_NO_PUSH_POP_TRACKING;
 }
+VGC_NVTX_LINKAGE int nvtxDomainRangePop(nvtxDomainHandle_t domain) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    return to != NULL ? to->pop(domain) : NVTX_NO_PUSH_POP_TRACKING;
+}
+VGC_NVTX_LINKAGE void nvtxDomainRangeEnd(nvtxDomainHandle_t domain, nvtxRangeId_t range) { (void)domain, nvtxRangeEnd(range); }
+VGC_NVTX_LINKAGE void nvtxMarkEx(const nvtxEventAttributes_t *event) { nvtxDomainMarkEx(NULL, event); }
+VGC_NVTX_LINKAGE nvtxRangeId_t nvtxRangeStartEx(const nvtxEventAttributes_t *event) { return nvtxDomainRangeStartEx(NULL, event); }
+VGC_NVTX_LINKAGE int nvtxRangePushEx(const nvtxEventAttributes_t *event) { return nvtxDomainRangePushEx(NULL, event); }
+VGC_NVTX_LINKAGE int nvtxRangePop(void) { return nvtxDomainRangePop(NULL); }
+VGC_NVTX_LINKAGE void nvtxMarkA(const char *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(text, NULL);
+    nvtxMarkEx(&event);
+}
+VGC_NVTX_LINKAGE nvtxRangeId_t nvtxRangeStartA(const char *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(text, NULL);
+    return nvtxRangeStartEx(&event);
+}
+VGC_NVTX_LINKAGE int nvtxRangePushA(const char *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(text, NULL);
+    return nvtxRangePushEx(&event);
+}
+VGC_NVTX_LINKAGE void nvtxMarkW(const wchar_t *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(NULL, text);
+    nvtxMarkEx(&event);
+}
+VGC_NVTX_LINKAGE nvtxRangeId_t nvtxRangeStartW(const wchar_t *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(NULL, text);
+    return nvtxRangeStartEx(&event);
+}
+VGC_NVTX_LINKAGE int nvtxRangePushW(const wchar_t *text) {
+    nvtxEventAttributes_t event = vgc_nvtx_text(NULL, text);
+    return nvtxRangePushEx(&event);
+}
+VGC_NVTX_LINKAGE void nvtxDomainNameCategoryA(nvtxDomainHandle_t domain, uint32_t category, const char *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->name_category(domain, category, text, NULL);
+}
+VGC_NVTX_LINKAGE void nvtxNameCategoryA(uint32_t category, const char *text) { nvtxDomainNameCategoryA(NULL, category, text); }
+VGC_NVTX_LINKAGE void nvtxNameOsThreadA(uint32_t thread, const char *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->name_thread(thread, text, NULL);
+}
+VGC_NVTX_LINKAGE nvtxDomainHandle_t nvtxDomainCreateA(const char *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    return to != NULL ? to->create_domain(text, NULL) : NULL;
+}
+VGC_NVTX_LINKAGE nvtxStringHandle_t nvtxDomainRegisterStringA(nvtxDomainHandle_t domain, const char *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    (void)domain;
+    return to != NULL ? to->register_string(text, NULL) : NULL;
+}
+VGC_NVTX_LINKAGE void nvtxDomainNameCategoryW(nvtxDomainHandle_t domain, uint32_t category, const wchar_t *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->name_category(domain, category, NULL, text);
+}
+VGC_NVTX_LINKAGE void nvtxNameCategoryW(uint32_t category, const wchar_t *text) { nvtxDomainNameCategoryW(NULL, category, text); }
+VGC_NVTX_LINKAGE void nvtxNameOsThreadW(uint32_t thread, const wchar_t *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    if (to != NULL)
+        to->name_thread(thread, NULL, text);
+}
+VGC_NVTX_LINKAGE nvtxDomainHandle_t nvtxDomainCreateW(const wchar_t *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    return to != NULL ? to->create_domain(NULL, text) : NULL;
+}
+VGC_NVTX_LINKAGE nvtxStringHandle_t nvtxDomainRegisterStringW(nvtxDomainHandle_t domain, const wchar_t *text) {
+    const struct vgc_nvtx *to = vgc_nvtx();
+    (void)domain;
+    return to != NULL ? to->register_string(NULL, text) : NULL;
+}
+/* Ranges keep the name of a domain, so it stays. Names of resources are not shown. */
+VGC_NVTX_LINKAGE void nvtxDomainDestroy(nvtxDomainHandle_t domain) { (void)domain; }
+VGC_NVTX_LINKAGE nvtxResourceHandle_t nvtxDomainResourceCreate(nvtxDomainHandle_t domain, nvtxResourceAttributes_t *resource) {
+    return (void)domain, (void)resource, (nvtxResourceHandle_t)0;
+}
+VGC_NVTX_LINKAGE void nvtxDomainResourceDestroy(nvtxResourceHandle_t resource) { (void)resource; }
 
 #ifdef UNICODE
 #define nvtxMark nvtxMarkW
@@ -98,6 +214,7 @@ static inline void nvtxDomainNameCategoryA(nvtxDomainHandle_t domain, uint32_t c
 #define nvtxNameOsThread nvtxNameOsThreadW
 #define nvtxDomainCreate nvtxDomainCreateW
 #define nvtxDomainRegisterString nvtxDomainRegisterStringW
+#define nvtxDomainNameCategory nvtxDomainNameCategoryW
 #else
 #define nvtxMark nvtxMarkA
 #define nvtxRangeStart nvtxRangeStartA
@@ -106,4 +223,5 @@ static inline void nvtxDomainNameCategoryA(nvtxDomainHandle_t domain, uint32_t c
 #define nvtxNameOsThread nvtxNameOsThreadA
 #define nvtxDomainCreate nvtxDomainCreateA
 #define nvtxDomainRegisterString nvtxDomainRegisterStringA
+#define nvtxDomainNameCategory nvtxDomainNameCategoryA
 #endif

@@ -1,4 +1,4 @@
-/* NVTX's names for objects of CUDA's runtime API, which no profiler reads in a virtual machine. */
+/* NVTX's names for objects of CUDA's runtime API, which nothing shows in a virtual machine. */
 #pragma once
 #include <cuda_runtime_api.h>
 #include "nvToolsExt.h"
