@@ -3,6 +3,17 @@
 #pragma once
 #include "texture_types.h"
 
+/* Before a kernel: it may run on the device or on the guest's CPU. */
+#ifdef __VGC_LOCAL__
+#define __vgc_either__ __attribute__((annotate("vgc.either")))
+#undef __host__
+#define __host__ __attribute__((host)) __attribute__((annotate("vgc.host")))
+#undef __managed__
+#define __managed__ __attribute__((device)) __attribute__((annotate("vgc.managed")))
+#else
+#define __vgc_either__
+#endif
+
 /* ---- names that clang looks for in objects with __managed__ variables, which it compiles as HIP ---- */
 
 #ifdef __VGC_MANAGED__

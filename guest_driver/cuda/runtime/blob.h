@@ -1,6 +1,7 @@
 /* The GPU part of a compiled file, as mynvcc embeds it and libcudart reads it: source text. Little endian; whoever
- * embeds it aligns it to 8 bytes. Behind the header follow the name, the options and the text, with nothing between or
- * behind. */
+ * embeds it aligns it to 8 bytes. Behind the header follow the name, the options and the text, with nothing between;
+ * behind the text, if a flag says so, zeroes up to a multiple of 8 bytes from the header, the length of a shared
+ * library with CPU versions of kernels (uint64_t), and that library. */
 #pragma once
 #include <stdint.h>
 
@@ -8,6 +9,7 @@
 
 enum vgc_cuda_blob_flag {
     VGC_CUDA_BLOB_RELOCATABLE = 1, /* -rdc=true: refers to functions and variables of other files */
+    VGC_CUDA_BLOB_LOCAL = 2,       /* with CPU versions of kernels */
 };
 
 struct vgc_cuda_blob {

@@ -24,6 +24,28 @@ bool rt_remove_range(uint64_t begin, struct rt_range *removed);
 /* Takes the addresses out of use in this process. False: something of this process lies there. */
 bool rt_reserve(uint64_t address, uint64_t size);
 void rt_release(uint64_t address, uint64_t size);
+/* Can the process have all device memory at its addresses? */
+bool rt_is_all_reserved(const struct rt_device *device);
+
+struct rt_cluster { /* allocations of a device that share pages */
+    uint64_t begin; /* whole pages */
+    uint64_t end;
+    struct rt_range *ranges; /* to be freed */
+    size_t num_ranges;
+};
+
+/* The allocations of the device around an address. False: it is in none. */
+bool rt_find_cluster(const void *pointer, struct rt_cluster *cluster);
+
+/* ---- adopted.c: device memory that CPU versions of kernels use --------------------------------------------------- */
+
+/* Lets the host have the allocation at `address`, in whose pages nothing can be accessed. False: no allocation is
+ * there. */
+bool rt_managed_adopt(const void *address);
+/* Gives all such memory back to the device. */
+cudaError_t rt_adopted_release(struct rt_device *device);
+/* Likewise, when the device's side is gone already. */
+void rt_adopted_forget(struct rt_device *device);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
@@ -73,6 +95,8 @@ void rt_managed_settle(struct rt_device *device, int stream, uint64_t mark);
 /* Gives or takes [memory, memory + size), without waiting for the host to touch it. */
 cudaError_t rt_managed_prefetch(struct rt_device *device, const void *memory, size_t size, bool to_device,
                                 uint32_t stream);
+/* Has touches of memory that is on the device resolved from now on. */
+void rt_managed_watch(void);
 void rt_managed_forget(struct rt_device *device);
 
 /* ---- managed_variables.c: __managed__ variables ------------------------------------------------------------------ */
@@ -99,6 +123,7 @@ void rt_faults_install(rt_fault_function *resolve);
 /* Around sending a kernel, as rt_managed_enter(): registered memory that kernels may see. */
 cudaError_t rt_mirrors_enter(struct rt_device *device, uint32_t stream);
 void rt_mirrors_settle(struct rt_device *device);
+bool rt_has_mirrors(void);
 void rt_host_forget(struct rt_device *device);
 
 /* ---- pools.c: memory in the order of streams --------------------------------------------------------------------- */

@@ -5,11 +5,18 @@
 #include "base.h"
 /* ---- registry.c: what the program's objects register before main() ----------------------------------------------- */
 
+struct rt_either;
+struct vgc_local_table;
+
 struct rt_unit { /* an object file's GPU part */
     struct rt_unit *next;
     const void *data;    /* struct vgc_cuda_blob, or NVIDIA's fat binary */
     const void *library; /* base of the executable or shared library that it lies in */
     struct rt_program *programs[RT_MAX_DEVICES];
+    bool has_local; /* CPU versions of kernels */
+    bool has_opened;
+    uint64_t local_digest;
+    const struct vgc_local_table *local; /* once opened; NULL: they cannot be used */
 };
 
 struct rt_function {
@@ -19,6 +26,7 @@ struct rt_function {
     _Atomic(struct vgc_function *) loaded[RT_MAX_DEVICES];
     int max_dynamic_shared; /* of cudaFuncSetAttribute() */
     int carveout;
+    struct rt_either *either; /* local/launch.c */
 };
 
 struct rt_variable {
@@ -39,6 +47,8 @@ void rt_variable_alias(struct rt_variable *variable, const void *host);
 /* NULL if nobody registered it. */
 struct rt_function *rt_function(const void *host);
 struct rt_variable *rt_variable(const void *host);
+/* A unit's variable by the linker's name; NULL: it has none. */
+struct rt_variable *rt_variable_named(const struct rt_unit *unit, const char *name);
 
 /* ---- programs.c -------------------------------------------------------------------------------------------------- */
 

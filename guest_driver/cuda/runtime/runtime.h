@@ -8,6 +8,7 @@
 #include "devices.h"
 #include "errors.h"
 #include "graphs.h"
+#include "local.h"
 #include "marks.h"
 #include "memory.h"
 #include "operations.h"

@@ -3,6 +3,7 @@
 #include "brackets.h"
 #include "check.h"
 #include "flatten.h"
+#include "local_code.h"
 #include "prepared.h"
 #include "relocatable.h"
 
@@ -40,6 +41,8 @@ std::string blob_text(const Options &options, const std::string &name, const std
             words += word + '\0';
     if (!options.standard.empty())
         words += "-std=" + options.standard + '\0';
+    if (text.find("__vgc_either__") != std::string::npos)
+        words += std::string("-D__vgc_either__=") + '\0'; // it is for the guest's compiler
     vgc_cuda_blob header = {};
     memcpy(header.magic, VGC_CUDA_BLOB_MAGIC, sizeof(header.magic));
     header.flags = options.is_relocatable ? VGC_CUDA_BLOB_RELOCATABLE : 0;
@@ -47,6 +50,14 @@ std::string blob_text(const Options &options, const std::string &name, const std
     header.options_len = static_cast<uint32_t>(words.size());
     header.text_len = text.size();
     return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + name + words + text;
+}
+
+std::string first_error(const std::string &messages)
+{
+    for (const std::string &line : split(messages, '\n'))
+        if (line.find("error: ") != std::string::npos)
+            return line;
+    return "the compiler has failed";
 }
 
 bool is_for_linker(const std::string &path)
@@ -182,6 +193,79 @@ std::string Compiler::blob_of(const Input &input) const
     return blob;
 }
 
+/// Builds a shared library with CPU versions of the kernels that are marked or chosen, by compiling the device code for
+/// the processor of the guest. "" if there are none.
+std::string Compiler::local_library(const Input &input) const
+{
+    const std::string stem = stem_of(input.path), text = work.file(stem + ".local.ll");
+    const bool contracts =
+        std::find(options.device.begin(), options.device.end(), "-fmad=false") == options.device.end();
+    const Words code = {"-O2", "-g0", "-fPIC", "-march=x86-64-v3",
+                        contracts ? "-ffp-contract=fast" : "-ffp-contract=off"};
+    Words words = command(input);
+    append(words, code);
+    append(words,
+           {"-Xclang", "-fcuda-is-device", "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-D__VGC_LOCAL__=1", "-w", "-g",
+            "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-S", "-emit-llvm", input.path, "-o", text});
+    Shell shell = options.shell;
+    shell.errors = work.file(stem + ".local.messages");
+    try {
+        shell.run(words);
+    } catch (const Failure &failure) {
+        throw Failure{first_error(read_file(shell.errors)), failure.status};
+    }
+    if (options.shell.is_dry)
+        return "";
+    const LocalCode local = take_local_code(read_file(text), options.either);
+    for (const std::string &warning : local.warnings)
+        warn(input.path + ": " + warning);
+    if (local.is_empty)
+        return "";
+    const std::string library = work.file(stem + ".local.so"), include = toolkit.top + "/include";
+    const std::string module = work.file(stem + ".kept.ll"), table = work.file(stem + ".table.c");
+    write_file(module, local.text);
+    write_file(table, local.table);
+    words = {toolkit.clangxx, "-shared", "-w", "-o", library, "-I" + include};
+    append(words, code);
+    append(words, {"-x", "ir", module, "-x", "c", table, include + "/vgc_local_support.c", "-Wl,-Bsymbolic,-S", "-lm"});
+    options.shell.run(words);
+    return library;
+}
+
+/// Adds CPU versions of kernels to a file's container. What the guest's compiler refuses stays with the device alone.
+void Compiler::add_local_code(const Input &input, const std::string &blob) const
+{
+    std::string content = options.shell.is_dry ? "" : read_file(blob);
+    if (options.either.empty() && content.find("__vgc_either__") == std::string::npos)
+        return;
+#if defined(__x86_64__)
+    if (options.is_relocatable) {
+        warn(input.path + ": kernels of relocatable device code get no CPU versions");
+        return;
+    }
+    std::string library;
+    try {
+        library = local_library(input);
+    } catch (const Failure &failure) {
+        warn(input.path + ": its kernels get no CPU versions: " +
+             (failure.message.empty() ? "their library could not be linked" : failure.message));
+    }
+    if (library.empty())
+        return;
+    const std::string code = read_file(library);
+    const uint64_t len = code.size();
+    vgc_cuda_blob header;
+    memcpy(&header, content.data(), sizeof(header));
+    header.flags |= VGC_CUDA_BLOB_LOCAL;
+    content.replace(0, sizeof(header), reinterpret_cast<const char *>(&header), sizeof(header));
+    content.resize((content.size() + 7) / 8 * 8);
+    content += std::string(reinterpret_cast<const char *>(&len), sizeof(len)) + code;
+    write_file(blob, content);
+#else
+    warn(input.path + ": kernels get CPU versions on x86-64 alone");
+#endif
+}
+
 Words Compiler::dependency_words(const std::string &output) const
 {
     Words words = options.dependencies;
@@ -248,6 +332,8 @@ void Compiler::make_object(const Input &input, const std::string &output) const
     const bool is_cuda = language_of(input) == Language::cuda;
     const std::string blob = is_cuda ? blob_of(input) : "";
     const std::string text = is_cuda ? read_file(options.shell.is_dry ? input.path : blob) : "";
+    if (is_cuda)
+        add_local_code(input, blob);
     const bool is_managed = text.find("__managed__") != std::string::npos;
     Words base = is_managed ? managed_command(input) : command(input);
     if (is_cuda && text.find("#include <cuda/") != std::string::npos)

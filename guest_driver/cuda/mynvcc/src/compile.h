@@ -35,6 +35,8 @@ class Compiler
     bool make_prepared_object(const Words &base, const Words &last) const;
     void explain_missing_headers(const Input &input) const;
     std::string blob_of(const Input &input) const;
+    std::string local_library(const Input &input) const;
+    void add_local_code(const Input &input, const std::string &blob) const;
     void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output) const;
     Words dependency_words(const std::string &output) const;
 

@@ -15,7 +15,8 @@ Words runtime_words(const Options &options, const Toolkit &toolkit)
         // Libraries that need a libcudart.so find the program's copy, also those that it opens later.
         words.insert(words.end(),
                      {"-lcudart_static", "-Wl,--export-dynamic-symbol=cuda*", "-Wl,--export-dynamic-symbol=__cuda*",
-                      "-Wl,--export-dynamic-symbol=__hip*", "-Wl,--export-dynamic-symbol=hipLaunchKernel"});
+                      "-Wl,--export-dynamic-symbol=__hip*", "-Wl,--export-dynamic-symbol=hipLaunchKernel",
+                      "-Wl,--export-dynamic-symbol=vgc_local_*"});
     words.push_back("-Wl,-rpath," + folder);
     words.insert(words.end(), {"-lrt", "-lpthread", "-ldl"});
     return words;

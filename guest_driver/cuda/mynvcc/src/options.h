@@ -35,6 +35,8 @@ struct Options {
     Words dependencies;
     /// As -arch and -gencode name them.
     Words architectures;
+    /// Patterns of kernels that get a CPU version, beside those that the source marks.
+    Words either;
     /// Of the program, with --run.
     Words arguments;
 };

@@ -125,6 +125,44 @@ void rt_release(uint64_t address, uint64_t size)
         (void)munmap((void *)(uintptr_t)begin, end - begin);
 }
 
+bool rt_is_all_reserved(const struct rt_device *device)
+{
+    bool all = true;
+    (void)pthread_rwlock_rdlock(&lock);
+    for (size_t i = 0; i < count && all; i++)
+        all = ranges[i].kind != RT_DEVICE_MEMORY || ranges[i].device != device || ranges[i].is_reserved;
+    (void)pthread_rwlock_unlock(&lock);
+    return all;
+}
+
+bool rt_find_cluster(const void *pointer, struct rt_cluster *cluster)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    const uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+    (void)pthread_rwlock_rdlock(&lock);
+    size_t first = upper_bound(address);
+    bool found = first > 0 && address - ranges[first - 1].begin < ranges[first - 1].size &&
+                 ranges[first - 1].kind == RT_DEVICE_MEMORY && ranges[first - 1].is_reserved;
+    size_t end = first;
+    first -= found;
+    while (found && first > 0 && ranges[first - 1].kind == RT_DEVICE_MEMORY &&
+           ranges[first - 1].begin + ranges[first - 1].size > (ranges[first].begin & ~mask))
+        first--;
+    while (found && end < count && ranges[end].kind == RT_DEVICE_MEMORY &&
+           ranges[end].begin < ((ranges[end - 1].begin + ranges[end - 1].size + mask) & ~mask))
+        end++;
+    cluster->ranges = found ? malloc((end - first) * sizeof(*cluster->ranges)) : NULL;
+    found = cluster->ranges != NULL;
+    if (found) {
+        cluster->num_ranges = end - first;
+        memcpy(cluster->ranges, &ranges[first], cluster->num_ranges * sizeof(*ranges));
+        cluster->begin = ranges[first].begin & ~mask;
+        cluster->end = (ranges[end - 1].begin + ranges[end - 1].size + mask) & ~mask;
+    }
+    (void)pthread_rwlock_unlock(&lock);
+    return found;
+}
+
 void rt_addresses_forget(struct rt_device *device)
 {
     for (;;) {

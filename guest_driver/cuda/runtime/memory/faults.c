@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#include "runtime.h"
+#include "local/versions.h"
 
 static rt_fault_function *resolve_fault;
 static struct sigaction earlier; /* the program's */
@@ -47,6 +47,12 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
     bool resolved = info->si_code > 0 && resolve_fault(info->si_addr, is_write(context));
+    if (!resolved && rt_local_is_running()) {
+        resolved =
+            info->si_code > 0 && rt_local_fault(info->si_addr) && resolve_fault(info->si_addr, is_write(context));
+        if (!resolved)
+            rt_local_abandon(cudaErrorIllegalAddress, info->si_addr);
+    }
     errno = saved;
     if (!resolved)
         pass_on(signal, info, context);

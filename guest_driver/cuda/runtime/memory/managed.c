@@ -188,6 +188,16 @@ static bool is_busy(const struct rt_device *device)
     return false;
 }
 
+void rt_managed_busy(struct rt_device *device)
+{
+    last_work[device->ordinal][0] = rt_next_turn();
+}
+
+cudaError_t rt_managed_push(struct rt_block *block)
+{
+    return push(block, 0, block->num_granules, true);
+}
+
 static void wait_for(struct rt_device *device)
 {
     struct vgc_device *opened = atomic_load(&device->device);
@@ -243,6 +253,14 @@ static bool resolve(void *address, bool writes)
     }
     rt_managed_unlock();
     return resolved;
+}
+
+void rt_managed_watch(void)
+{
+    rt_managed_lock();
+    owner = getpid();
+    rt_faults_install(resolve);
+    rt_managed_unlock();
 }
 
 /* ---- the device works ------------------------------------------------------------------------- */
@@ -309,7 +327,7 @@ static void pull_eagerly(struct rt_device *device)
 {
     size_t left = EAGER_BYTES;
     for (struct rt_block *block = blocks; block != NULL; block = block->next) {
-        if (block->device != device || block->count[RT_ON_DEVICE] == 0 || block->size > left)
+        if (block->device != device || block->is_adopted || block->count[RT_ON_DEVICE] == 0 || block->size > left)
             continue;
         left -= block->size;
         for (size_t at = 0, next; at < block->num_granules; at = next) {

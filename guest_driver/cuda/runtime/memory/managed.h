@@ -29,9 +29,10 @@ struct rt_block {
     size_t size; /* whole pages */
     uint8_t *alias;
     int fd;
-    bool is_fresh;  /* what was never written is zero, but not yet on the device */
-    bool is_host;   /* host memory that is too large for the region, or that kernels cannot reach there */
-    size_t granule; /* bytes that move together */
+    bool is_fresh;   /* what was never written is zero, but not yet on the device */
+    bool is_adopted; /* allocations of the device, which CPU versions of kernels use: adopted.c */
+    bool is_host;    /* host memory that is too large for the region, or that kernels cannot reach there */
+    size_t granule;  /* bytes that move together */
     size_t num_granules;
     size_t count[RT_NUM_SIDES]; /* granules */
     size_t expected;            /* granule that a program which goes on would touch next */
@@ -53,6 +54,11 @@ void rt_managed_add(struct rt_block *block);
 void rt_managed_remove(struct rt_block *block);
 /* Allocates managed memory that the program asked for with cudaHostAlloc(). */
 cudaError_t rt_managed_allocate_host(struct rt_device *device, size_t size, unsigned flags, void **pointer);
+
+/* With the lock: sends what the host has written, and takes the block from it. */
+cudaError_t rt_managed_push(struct rt_block *block);
+/* With the lock: the device is at work that may use any memory. */
+void rt_managed_busy(struct rt_device *device);
 
 /* Maps the process's side of a block, in place of what lies there. */
 cudaError_t rt_block_map(struct rt_block *block);

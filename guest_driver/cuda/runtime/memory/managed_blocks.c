@@ -18,8 +18,8 @@ cudaError_t rt_block_map(struct rt_block *block)
     block->alias = MAP_FAILED;
     if (block->fd >= 0 && ftruncate(block->fd, (off_t)block->size) == 0)
         block->alias = mmap(NULL, block->size, both, MAP_SHARED, block->fd, 0);
-    if (block->alias == MAP_FAILED ||
-        mmap(block->begin, block->size, both, MAP_SHARED | MAP_FIXED, block->fd, 0) == MAP_FAILED)
+    if (block->alias == MAP_FAILED || mmap(block->begin, block->size, block->is_adopted ? PROT_NONE : both,
+                                           MAP_SHARED | MAP_FIXED, block->fd, 0) == MAP_FAILED)
         return rt_explain(cudaErrorMemoryAllocation, "%zu bytes of managed memory: %s", block->size, strerror(errno));
     (void)madvise(block->begin, block->size, MADV_DONTFORK);
     (void)madvise(block->alias, block->size, MADV_DONTFORK);
@@ -135,6 +135,7 @@ cudaError_t rt_managed_free(const struct rt_range *range)
 /* The device's side is gone already. */
 void rt_managed_forget(struct rt_device *device)
 {
+    rt_adopted_forget(device);
     for (;;) {
         rt_managed_lock();
         struct rt_block *block = rt_managed_first(device);

@@ -33,6 +33,9 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
 {
     struct rt_range range = {.size = size, .kind = RT_DEVICE_MEMORY, .device = device};
     struct vgc_device *opened = atomic_load(&device->device);
+    cudaError_t released = rt_adopted_release(device);
+    if (released != cudaSuccess)
+        return released;
     int result = allocate_apart(opened, size, &range.begin, &range.is_reserved);
     if (result != VGC_OK) {
         cudaError_t error = rt_error(result);
@@ -49,6 +52,9 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
 
 cudaError_t rt_free(const struct rt_range *range)
 {
+    cudaError_t released = rt_adopted_release(range->device);
+    if (released != cudaSuccess)
+        return released;
     if (range->is_reserved)
         rt_release(range->begin, range->size);
     return rt_error(vgc_free(atomic_load(&range->device->device), range->begin));

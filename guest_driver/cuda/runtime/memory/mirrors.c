@@ -74,6 +74,11 @@ cudaError_t rt_mirrors_enter(struct rt_device *device, uint32_t stream)
     return error;
 }
 
+bool rt_has_mirrors(void)
+{
+    return atomic_load(&num_mirrors) > 0;
+}
+
 void rt_mirrors_settle(struct rt_device *device)
 {
     if (atomic_load(&num_mirrors) == 0)

@@ -114,6 +114,21 @@ struct rt_variable *rt_variable(const void *host)
     return look_up(&variables, host);
 }
 
+struct rt_variable *rt_variable_named(const struct rt_unit *unit, const char *name)
+{
+    struct rt_variable *found = NULL;
+    rt_registry_lock();
+    const struct table *table = atomic_load(&variables);
+    for (size_t i = 0; table != NULL && i < table->room && found == NULL; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        struct rt_variable *variable = entry != NULL ? entry->what : NULL;
+        if (variable != NULL && variable->unit == unit && strcmp(variable->name, name) == 0)
+            found = variable;
+    }
+    rt_registry_unlock();
+    return found;
+}
+
 void rt_programs_forget(struct rt_device *device)
 {
     rt_registry_lock();
@@ -156,6 +171,7 @@ RT_API void **__cudaRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper)
         abort();
     Dl_info where;
     unit->data = wrapper->data;
+    unit->has_local = rt_has_local(unit);
     unit->library = dladdr(wrapper, &where) != 0 ? where.dli_fbase : NULL;
     rt_registry_lock();
     unit->next = units;
@@ -202,6 +218,8 @@ RT_API void __cudaRegisterFunction(void **handle, const char *host, char *device
     function->name = name;
     function->unit = (struct rt_unit *)handle;
     function->max_dynamic_shared = -1;
+    if (function->unit->has_local)
+        rt_local_register(function);
     rt_registry_lock();
     enter(&functions, host, function);
     rt_registry_unlock();

@@ -126,7 +126,11 @@ static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **argume
 {
     struct rt_device *device;
     struct rt_operation operation = {.kind = RT_LAUNCH};
-    cudaError_t error = rt_current(&device);
+    cudaError_t error;
+    if (atomic_load_explicit(&rt_num_either, memory_order_relaxed) > 0 &&
+        rt_local_launch(host, grid, block, shared, arguments, stream, flags, &error))
+        return error;
+    error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_prepare_launch(device, host, grid, block, shared, flags, &operation.launch);
     operation.launch.arguments = arguments;

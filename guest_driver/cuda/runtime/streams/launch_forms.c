@@ -35,7 +35,12 @@ static cudaError_t launch(const cudaLaunchConfig_t *config, const void *function
 {
     struct rt_device *device;
     struct rt_operation operation = {.kind = RT_LAUNCH};
-    cudaError_t error = rt_current(&device);
+    cudaError_t error;
+    if (atomic_load_explicit(&rt_num_either, memory_order_relaxed) > 0 &&
+        rt_local_launch(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments,
+                        config->stream, flags, &error))
+        return error;
+    error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_prepare_launch(device, function, config->gridDim, config->blockDim, config->dynamicSmemBytes, flags,
                                   &operation.launch);

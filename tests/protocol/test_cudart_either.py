@@ -1,0 +1,159 @@
+"""Kernels of CUDA programs that run on the device or on the guest's CPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.fakes.guest import REPOSITORY
+from tests.limits import HANGS_AFTER_S
+from tests.protocol.cuda_programs import TOOLKIT
+from tests.protocol.guest_host import GuestHost, guest_host
+
+SOURCES: Final = REPOSITORY / "tests" / "protocol"
+REPORT: Final = re.compile(r"virtio-gpu-compute: (\w+): (\d+) launches on the device, (\d+) on the CPU\n")
+
+UNFIT: Final = """
+#include <cuda_runtime.h>
+__device__ int (*chosen)(int);
+__global__ void fit(int *out) { out[0] = 1; }
+__global__ void textures(cudaTextureObject_t t, float *out) { out[0] = tex2D<float>(t, 1, 2); }
+__global__ void heap(int **out) { *out = new int[3]; }
+__global__ void pointers(int *out) { out[0] = chosen(out[1]); }
+__global__ void spins(volatile int *out) { while (out[0] == 0) {} }
+int main() { fit<<<1, 1>>>(nullptr); return 0; }
+"""
+"""Kernels of which one alone can have a CPU version."""
+
+
+def mynvcc(*arguments: str | Path) -> str:
+    """Returns what it says on stderr."""
+    done = subprocess.run(
+        [TOOLKIT / "bin" / "mynvcc", *arguments], check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("kernels", "choices"):
+        assert mynvcc("-O2", SOURCES / f"cudart_either_{name}.cu", "-o", folder / name) == ""
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    with guest_host(tmp_path_factory.mktemp("host")) as host:
+        yield host
+
+
+def run(
+    host: GuestHost, *program: str | Path, **environment: str | Path
+) -> tuple[str, dict[str, tuple[int, int]], str]:
+    """Returns its output, the launches of each kernel on the device and on the CPU, and the rest of stderr."""
+    settings = {"VGC_EITHER_REPORT": "1", "VGC_EITHER_FILE": ""} | environment
+    done = host.run("env", *(f"{name}={value}" for name, value in settings.items()), *program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts: dict[str, tuple[int, int]] = {}
+    for name, device, cpu in REPORT.findall(done.stderr):
+        before = counts.get(name, (0, 0))
+        counts[name] = (before[0] + int(device), before[1] + int(cpu))
+    return done.stdout, counts, REPORT.sub("", done.stderr)
+
+
+def sides(counts: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    return sum(device for device, _ in counts.values()), sum(cpu for _, cpu in counts.values())
+
+
+def test_both_sides_compute_the_same(host: GuestHost, folder: Path) -> None:
+    on_device, device_counts, _ = run(host, folder / "kernels", VGC_EITHER_SIDE="gpu")
+    on_cpu, cpu_counts, _ = run(host, folder / "kernels", VGC_EITHER_SIDE="cpu")
+    assert on_device == on_cpu
+    assert on_device.endswith("done\n")
+    assert sides(device_counts) == (15, 0)
+    assert sides(cpu_counts) == (0, 15)
+
+
+def test_rules_choose_sides_by_name(host: GuestHost, folder: Path) -> None:
+    _, counts, _ = run(host, folder / "kernels", VGC_EITHER_SIDE="walk=cpu,_Z5warps*=cpu,c*=gpu,sum=cpu,gpu")
+    assert {name for name, (_, cpu) in counts.items() if cpu > 0} == {"walk", "warps", "sum"}
+
+
+def test_work_on_both_sides_keeps_the_order_of_streams(host: GuestHost, folder: Path) -> None:
+    on_device, _, _ = run(host, folder / "choices", "order", VGC_EITHER_SIDE="gpu")
+    on_cpu, counts, _ = run(host, folder / "choices", "order", VGC_EITHER_SIDE="cpu")
+    assert on_device == on_cpu == "order 3975 7951 243\n"
+    assert counts["add"] == (0, 15)
+
+
+def test_wild_address_on_the_cpu_is_an_error_until_a_reset(host: GuestHost, folder: Path) -> None:
+    output, _, errors = run(host, folder / "choices", "fault", VGC_EITHER_SIDE="cpu", VGC_VERBOSE="1")
+    assert output == "fault cudaErrorIllegalAddress cudaErrorIllegalAddress\nlast 1\n"
+    assert "invalid address 0x10 in the CPU version of kernel '_Z3addPii'" in errors
+
+
+def test_division_by_zero_on_the_cpu_is_an_error(host: GuestHost, folder: Path) -> None:
+    output, _, _ = run(host, folder / "choices", "divide", VGC_EITHER_SIDE="cpu")
+    assert output == "divide cudaErrorLaunchFailure\n"
+
+
+def test_functions_for_both_sides_are_found_by_name(host: GuestHost, folder: Path) -> None:
+    output, _, _ = run(host, folder / "choices", "table")
+    assert output.splitlines() == [
+        "function half _Z4halfIiET_S0_",
+        "function twice _Z5twicei",
+        "kernel add _Z3addPii",
+        "kernel divide _Z6dividePii",
+        "twice 42 1",
+    ]
+
+
+def preset(file: Path, device_ns: int, cpu_ns: int) -> None:
+    """Replaces the measured times."""
+    words = file.read_text().split()
+    file.write_text(" ".join([*words[:3], str(device_ns), "9", str(cpu_ns), "9"]) + "\n")
+
+
+def test_faster_side_is_chosen_and_the_other_tried_again(host: GuestHost, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "either"
+    expected, counts, _ = run(host, folder / "choices", "launches", "10", VGC_EITHER_FILE=file)
+    assert min(counts["add"]) >= 3, "each side is measured first"
+    hour_ns = 3_600 * 10**9
+    preset(file, device_ns=hour_ns // 10, cpu_ns=hour_ns)
+    output, counts, _ = run(host, folder / "choices", "launches", "10", VGC_EITHER_FILE=file)
+    assert output == expected
+    assert counts["add"] == (10, 0)
+    preset(file, device_ns=hour_ns, cpu_ns=hour_ns // 10)
+    assert run(host, folder / "choices", "launches", "10", VGC_EITHER_FILE=file)[1]["add"] == (0, 10)
+    preset(file, device_ns=hour_ns, cpu_ns=hour_ns // 10)
+    device, _ = run(host, folder / "choices", "launches", "64", VGC_EITHER_FILE=file)[1]["add"]
+    assert device >= 1, "the 64th launch tries the slower side"
+
+
+def test_kernels_that_cannot_run_on_a_cpu_are_named(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "unfit.cu").write_text(UNFIT)
+    said = mynvcc("--either=*", tmp_path / "unfit.cu", "-o", tmp_path / "unfit")
+    reasons = dict(re.findall(r"kernel '(\w+)' gets no CPU version: (.*)", said))
+    assert reasons == {
+        "textures": "it uses textures",
+        "heap": "it uses malloc() and new in kernels",
+        "pointers": "it calls functions by their addresses, or virtual ones",
+        "spins": "it uses volatile memory",
+    }
+    _, counts, _ = run(host, tmp_path / "unfit", VGC_EITHER_SIDE="gpu")
+    assert counts == {"fit": (1, 0)}
+
+
+def test_only_marked_and_chosen_kernels_get_a_cpu_version(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "unfit.cu").write_text(UNFIT)
+    assert mynvcc(tmp_path / "unfit.cu", "-o", tmp_path / "plain") == ""
+    assert mynvcc("--either=f?t", tmp_path / "unfit.cu", "-o", tmp_path / "chosen") == ""
+    assert run(host, tmp_path / "plain", VGC_EITHER_SIDE="gpu")[1] == {}
+    assert run(host, tmp_path / "chosen", VGC_EITHER_SIDE="gpu")[1] == {"fit": (1, 0)}
