@@ -149,6 +149,7 @@ PARTS: Final = (
         (
             "guest_driver/cuda/build/toolkit/lib64/libcublas.so",
             "guest_driver/cuda/build/toolkit/include/cublas_v2.h",
+            "guest_driver/cuda/build/toolkit/lib64/libcublasLt.so",
             "guest_driver/cuda/build/toolkit/lib64/libcufft.so",
             "guest_driver/cuda/build/toolkit/lib64/libcurand.so",
             "guest_driver/cuda/build/toolkit/lib64/libcusparse.so",

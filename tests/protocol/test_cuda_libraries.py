@@ -53,6 +53,11 @@ def test_batches_of_cublas_agree_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cublas_batches", case)
 
 
+@pytest.mark.parametrize("case", cases("cublaslt"))
+def test_cublaslt_agrees_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cublaslt", case)
+
+
 @pytest.mark.parametrize("case", cases("curand"))
 def test_curand_draws_its_sequences(host: GuestHost, case: str) -> None:
     run(host, "curand", case)

@@ -1,0 +1,4 @@
+#include "finish.h"
+
+LT_FINISH(double, double, double, double)
+LT_ADD(double, double, double)

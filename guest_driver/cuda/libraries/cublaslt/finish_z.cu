@@ -1,0 +1,4 @@
+#include "finish.h"
+
+LT_FINISH(double_complex, complex<double>, complex<double>, complex<double>)
+LT_ADD(double_complex, complex<double>, complex<double>)
