@@ -53,6 +53,11 @@ def test_batches_of_cublas_agree_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cublas_batches", case)
 
 
+@pytest.mark.parametrize("case", cases("cublas_forms"))
+def test_other_forms_of_cublas_agree_with_numpy(host: GuestHost, case: str) -> None:
+    run(host, "cublas_forms", case)
+
+
 @pytest.mark.parametrize("case", cases("cublaslt"))
 def test_cublaslt_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cublaslt", case)

@@ -276,6 +276,7 @@ VGC_GEMM_EX(_64, int64_t)
 
 #include "cublas_batches.h"
 #include "cublas_structured.h"
+#include "cublas_vectors.h"
 
 #undef VGC_WIDTHS
 #undef VGC_TYPES

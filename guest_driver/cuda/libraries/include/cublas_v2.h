@@ -307,3 +307,13 @@
 #define cublasZhemm_64 cublasZhemm_v2_64
 #define cublasZherk_64 cublasZherk_v2_64
 #define cublasZher2k_64 cublasZher2k_v2_64
+#define cublasSrotm cublasSrotm_v2
+#define cublasSrotm_64 cublasSrotm_v2_64
+#define cublasDrotm cublasDrotm_v2
+#define cublasDrotm_64 cublasDrotm_v2_64
+#define cublasSrotmg cublasSrotmg_v2
+#define cublasDrotmg cublasDrotmg_v2
+#define cublasSrotg cublasSrotg_v2
+#define cublasDrotg cublasDrotg_v2
+#define cublasCrotg cublasCrotg_v2
+#define cublasZrotg cublasZrotg_v2
