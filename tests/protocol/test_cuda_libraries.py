@@ -86,3 +86,8 @@ def test_cusparse_converts_and_multiplies_sparse_data(host: GuestHost, case: str
 @pytest.mark.parametrize("case", cases("cusolver"))
 def test_cusolver_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cusolver", case)
+
+
+@pytest.mark.parametrize("case", cases("cusparse_legacy"))
+def test_cusparse_sorts_factors_and_solves(host: GuestHost, case: str) -> None:
+    run(host, "cusparse_legacy", case)

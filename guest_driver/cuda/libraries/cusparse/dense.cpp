@@ -6,24 +6,6 @@ using namespace vgc_sparse;
 
 namespace
 {
-int kind_of(cudaDataType type)
-{
-    switch (type) {
-    case CUDA_R_8I:
-        return BYTE;
-    case CUDA_R_16F:
-    case CUDA_R_16BF:
-        return HALVES;
-    case CUDA_R_64F:
-        return DOUBLES;
-    case CUDA_C_32F:
-        return SINGLE_PAIRS;
-    case CUDA_C_64F:
-        return DOUBLE_PAIRS;
-    default:
-        return SINGLES;
-    }
-}
 DenseElements elements_of(const cusparseDnMatDescr &dense)
 {
     const Dense strides = seen(dense);

@@ -80,6 +80,7 @@ template <class Made> cusparseStatus_t drop(const Made *made)
 }
 // Bytes of a number, or 0 for types that cuSPARSE's descriptors do not take.
 size_t size_of(cudaDataType type);
+int kind_of(cudaDataType type); // see structure.h
 bool is_operation(cusparseOperation_t operation);
 Scalar scalar_of(const cusparseContext &context, cudaDataType type, const void *value);
 inline bool is_complex(cudaDataType type)

@@ -1,5 +1,6 @@
 // cuSPARSE's handles, descriptors and names of errors.
 #include "descriptors.h"
+#include "structure.h"
 
 using namespace vgc_sparse;
 
@@ -32,6 +33,24 @@ size_t vgc_sparse::size_of(cudaDataType type)
         return 16;
     default:
         return 0;
+    }
+}
+int vgc_sparse::kind_of(cudaDataType type)
+{
+    switch (type) {
+    case CUDA_R_8I:
+        return BYTE;
+    case CUDA_R_16F:
+    case CUDA_R_16BF:
+        return HALVES;
+    case CUDA_R_64F:
+        return DOUBLES;
+    case CUDA_C_32F:
+        return SINGLE_PAIRS;
+    case CUDA_C_64F:
+        return DOUBLE_PAIRS;
+    default:
+        return SINGLES;
     }
 }
 bool vgc_sparse::is_operation(cusparseOperation_t operation)

@@ -88,13 +88,14 @@ __global__ void join_keys(Indices major, Indices minor, long long count, Key *ke
     keys[at] = (Key)get(major, at) << 32 | (unsigned)get(minor, at);
     order[at] = (int)at;
 }
-__global__ void join_rows(Indices offsets, long long outer, Indices minor, Key *keys, int *order)
+__global__ void join_rows(Indices offsets, long long outer, Indices minor, bool swapped, Key *keys, int *order)
 {
     const long long row = thread_number();
     if (row >= outer)
         return;
     for (long long at = get(offsets, row); at < get(offsets, row + 1); at++) {
-        keys[at] = (Key)row << 32 | (unsigned)get(minor, at);
+        const Key column = (Key)(unsigned)get(minor, at);
+        keys[at] = swapped ? column << 32 | (unsigned)row : (Key)row << 32 | column;
         order[at] = (int)at;
     }
 }
@@ -211,10 +212,11 @@ cudaError_t Sorting::of_pairs(Indices major, Indices minor, long long count, cud
         join_keys<<<blocks_for(count), 128, 0, stream>>>(major, minor, count, keys[0], order[0]);
     return sort(count, stream);
 }
-cudaError_t Sorting::of_rows(Indices offsets, long long outer, Indices minor, long long count, cudaStream_t stream)
+cudaError_t Sorting::of_rows(Indices offsets, long long outer, Indices minor, long long count, bool swapped,
+                             cudaStream_t stream)
 {
     if (count)
-        join_rows<<<blocks_for(outer), 128, 0, stream>>>(offsets, outer, minor, keys[0], order[0]);
+        join_rows<<<blocks_for(outer), 128, 0, stream>>>(offsets, outer, minor, swapped, keys[0], order[0]);
     return sort(count, stream);
 }
 cudaError_t Sorting::put(const Indices *major, const Indices *minor, long long count, cudaStream_t stream) const

@@ -35,8 +35,9 @@ struct Sorting {
     Sorting(void *buffer, long long count);
     // By rows (or columns) in `major`, expanded already.
     cudaError_t of_pairs(Indices major, Indices minor, long long count, cudaStream_t stream);
-    // By rows that `offsets` tell of.
-    cudaError_t of_rows(Indices offsets, long long outer, Indices minor, long long count, cudaStream_t stream);
+    // By rows that `offsets` tell of, or (swapped) by column, then by row.
+    cudaError_t of_rows(Indices offsets, long long outer, Indices minor, long long count, bool swapped,
+                        cudaStream_t stream);
     // Writes the sorted halves of the keys, if asked for.
     cudaError_t put(const Indices *major, const Indices *minor, long long count, cudaStream_t stream) const;
     cudaError_t sort(long long count, cudaStream_t stream); // keys[0], order[0], also the result's place

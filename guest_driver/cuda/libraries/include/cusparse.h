@@ -347,3 +347,4 @@ cusparseStatus_t cusparseSpGEMMreuse_copy(VGC_SPGEMM_REUSE, size_t *size5, void 
 #ifdef __cplusplus
 }
 #endif
+#include "cusparse_legacy.h"
