@@ -91,3 +91,13 @@ def test_cusolver_agrees_with_numpy(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cusparse_legacy"))
 def test_cusparse_sorts_factors_and_solves(host: GuestHost, case: str) -> None:
     run(host, "cusparse_legacy", case)
+
+
+@pytest.mark.parametrize("case", cases("cusolver_spectra"))
+def test_cusolver_finds_eigenvalues_and_singular_values(host: GuestHost, case: str) -> None:
+    run(host, "cusolver_spectra", case)
+
+
+@pytest.mark.parametrize("case", cases("cusolver_sparse"))
+def test_cusolver_solves_sparse_systems(host: GuestHost, case: str) -> None:
+    run(host, "cusolver_sparse", case)

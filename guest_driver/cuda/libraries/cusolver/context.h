@@ -152,6 +152,6 @@ static inline workspace workspace_of(void *work)
     return CUSOLVER_STATUS_INVALID_VALUE
 #define SOLVER_TRY(call)                                                                                               \
     do {                                                                                                               \
-        if (const cusolverStatus_t failed = (call))                                                                    \
-            return failed;                                                                                             \
+        if (const cusolverStatus_t error_of_call = (call))                                                             \
+            return error_of_call;                                                                                      \
     } while (0)

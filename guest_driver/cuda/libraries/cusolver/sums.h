@@ -47,13 +47,14 @@ template <class T> __device__ reflector<T> reflector_of(i64 n, const T *x, real_
     }
     size = greatest_of_threads(size, reals);
     R sum = 0;
-    const R inverse = size > 0 ? 1 / size : 0;
+    const bool vanishes = !(size >= precision<R>::smallest); /* whose reciprocal would be infinite */
+    const R inverse = vanishes ? 0 : 1 / size;
     for (i64 i = 1 + threadIdx.x; i < n; i += THREADS)
         sum += square(inverse * x[i]);
     sum = sum_of_threads(sum, reals);
-    if (size == 0 && im(first) == 0)
-        return {zero<T>(), one<T>(), re(first)};
     const R length = longer(absolute(first), size * root(sum));
+    if ((vanishes && im(first) == 0) || length < precision<R>::smallest)
+        return {zero<T>(), one<T>(), re(first)};
     const R beta = re(first) > 0 ? -length : length;
     const T difference = first - from_real<T>(beta);
     return {(1 / beta) * (from_real<T>(beta) - first), one<T>() / difference, beta};

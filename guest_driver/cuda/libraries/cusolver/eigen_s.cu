@@ -1,0 +1,3 @@
+#include "eigen_api.h"
+
+SOLVER_EIGEN(S, sy, float, float)

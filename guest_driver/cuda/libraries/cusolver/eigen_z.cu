@@ -1,0 +1,3 @@
+#include "eigen_api.h"
+
+SOLVER_EIGEN(Z, he, cuDoubleComplex, double)

@@ -1,0 +1,10 @@
+/* Parameters of the functions that work by Jacobi rotations, and what they tell about their last call. */
+#pragma once
+#include "context.h"
+
+struct gesvdjInfo {
+    double tolerance; /* negative: as exact as the type of numbers is */
+    int max_sweeps, sorts;
+    double residual;
+    int sweeps;
+};

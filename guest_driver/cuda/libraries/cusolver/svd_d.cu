@@ -1,0 +1,3 @@
+#include "svd_api.h"
+
+SOLVER_SVD(D, double, double)
