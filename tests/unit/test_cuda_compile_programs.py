@@ -143,6 +143,24 @@ def test_thrust_is_compiled_as_the_standard_that_it_needs() -> None:
     assert log.startswith("vgc-cudacc: note: compiled as c++17, not c++14")
 
 
+def test_lambdas_and_constant_expressions_are_device_code_without_an_option() -> None:
+    """Names of the closures are those that the guest's half has."""
+    source = """
+        template <class F> __global__ void for_each(F f) { f(threadIdx.x); }
+        constexpr int twice(int n) { return 2 * n; }
+        int main()
+        {
+            int *x = nullptr;
+            float shift = 1;
+            for_each<<<1, 1>>>([=] __device__(int i) { x[i] = twice(i); });
+            for_each<<<1, 1>>>([=] __device__(int i) { x[i] = i + shift; });
+        }"""
+    for options in ([], ["--extended-lambda"]):
+        image, _ = compile_image(source, options, compiler="auto", hooks="off")
+        names = {kernel.name for kernel in cubin.parse(image).kernels}
+        assert names == {"_Z8for_eachIZ4mainEUliE_EvT_", "_Z8for_eachIZ4mainEUliE0_EvT_"}
+
+
 def test_texture_references_are_refused_by_name() -> None:
     log = log_of("texture<float, 1> ref;\n__global__ void k(float *p) { *p = tex1Dfetch(ref, 1); }\n", compiler="auto")
     assert "NVIDIA's compilers have no texture references (texture<...>) since CUDA 12" in log

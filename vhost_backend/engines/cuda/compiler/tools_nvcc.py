@@ -46,6 +46,8 @@ class Nvcc:
             "--diag-suppress=177",
             "-Wno-deprecated-gpu-targets",
             "-allow-unsupported-compiler",  # which is asked for no code
+            "--extended-lambda",  # this and the next, which clang allows without an option, and so does mynvcc
+            "--expt-relaxed-constexpr",
             *(f"-D{macro}" for macro in _WITHOUT_NAMESPACES),
             *(f"-I{folder}" for folder in line.nvcc_dirs),
             *(f"-isystem={folder}" for folder in line.later_dirs),
@@ -68,7 +70,8 @@ class Nvcc:
         thrust = [_THRUST] if b"thrust" in source else []
         command += [f"--pre-include={header}" for header in [*headers, *thrust]]
         compiled = _with_instantiations(options.name_expressions, name)
-        tools.run([*command, *options.common, *options.nvcc, compiled, "-o", _BUILT])
+        further = [option for option in options.nvcc if option not in self._always]
+        tools.run([*command, *options.common, *further, compiled, "-o", _BUILT])
         return compiled
 
 
