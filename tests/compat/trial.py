@@ -146,7 +146,7 @@ class Trials:
             log = logs / f"build{index}.txt"
             done = run(step, program.folder, log, (self.build_limits, view))
             total = Finished(done.code, done.output, total.seconds + done.seconds, done.stopped)
-            if done.code:
+            if verdict.of_build(done):
                 break
         return total
 

@@ -225,6 +225,19 @@ def test_what_needs_the_c_library_is_refused(name: str) -> None:
         compile_image(source)
 
 
+def test_tables_of_host_functions_are_left_to_the_host() -> None:
+    source = """
+struct Entry { const char *name; void (*run)(int); };
+void first(int n);
+extern const Entry table[] = {{"first", first}};
+constexpr int factors[] = {3, 5};
+extern "C" __global__ void f(int *x) { *x = factors[threadIdx.x]; }
+void first(int n) { f<<<1, n>>>(nullptr); }
+"""
+    image, _ = compile_image(source)
+    assert b"first" not in image
+
+
 def test_code_of_the_library_exports_nothing() -> None:
     source = 'extern "C" __global__ void f(__int128 *x) { x[0] /= x[1]; }\n'
     image, _ = compile_image(source)

@@ -335,6 +335,8 @@ bool is_own(const llvm::GlobalVariable &variable)
 void collect_globals(llvm::Module &module, Program &program)
 {
     for (llvm::GlobalVariable &variable : module.globals()) {
+        if (variable.isConstant() && !variable.isDeclaration())
+            variable.setExternallyInitialized(false); // so that those of host code, which clang keeps, are dropped
         if (variable.isDeclaration() || variable.isConstant() || variable.getName().starts_with("llvm.") ||
             llvm::isa<llvm::UndefValue>(variable.getInitializer()))
             continue;
