@@ -85,7 +85,8 @@ _CMAKE_MISSING: Final = re.compile(
 )
 _CMAKE_TARGET: Final = re.compile(r"target was not found:\s*(\S+)|links to:\s+(\S+)\s+but the target was not found")
 _CMAKE_LEFT_OUT: Final = re.compile(
-    r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b", re.IGNORECASE
+    r"(\S+) (?:was )?not found\b.{0,20}\bwill not (?:be )?(?:build|built)\b|\bis (\w+)-only\b.{0,5}\bskipping",
+    re.IGNORECASE,
 )
 """Message of a sample's own CMakeLists.txt that leaves the sample out and succeeds."""
 _NO_LIBRARY: Final = re.compile(r"(?:cannot find|unable to find library) -l(?::?lib)?([\w.+-]+)")
@@ -191,7 +192,7 @@ def of_build(build: Finished) -> Verdict | None:
         return _failed(Cause.BUILD_TIME, f"after {build.seconds:.0f} s")
     if build.code == 0:
         found = _CMAKE_LEFT_OUT.search(text)
-        return _missing(found[1]) if found else None
+        return _missing(found[1] or found[2]) if found else None
     for pattern in (_HEADER, _CMAKE_MISSING, _CMAKE_TARGET, _NO_LIBRARY):
         if found := pattern.search(text):
             return _missing(next(filter(None, found.groups())))

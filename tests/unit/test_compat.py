@@ -64,9 +64,16 @@ def test_program_without_what_nobody_here_can_give_is_excluded(text: str) -> Non
     assert found.status is Status.EXCLUDED
 
 
-def test_sample_that_leaves_itself_out_is_excluded() -> None:
-    found = verdict.of_build(Finished(0, "-- MPI not found - will not build sample 'simpleMPI'\n-- Generating done"))
-    assert found == verdict.Verdict(Status.EXCLUDED, Cause.OUTSIDE, "MPI")
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MPI not found - will not build sample 'simpleMPI'", "MPI"),
+        ("Sample 'x' is Windows-only - skipping", "Windows"),
+    ],
+)
+def test_sample_that_leaves_itself_out_is_excluded(text: str, name: str) -> None:
+    found = verdict.of_build(Finished(0, f"-- {text}\n-- Generating done"))
+    assert found == verdict.Verdict(Status.EXCLUDED, Cause.OUTSIDE, name)
 
 
 def test_build_that_ended_well_has_no_verdict_yet() -> None:
