@@ -42,6 +42,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", choices=("daemon", "vm"), default="daemon", help="own daemon, or this VM's device")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="programs at a time [%(default)s]")
     parser.add_argument("--pes", type=int, default=2, help="processing elements of a device [%(default)s]")
+    parser.add_argument("--lockstep", action="store_true", help="for programs that rely on lanes that go in step")
     parser.add_argument("--memory", type=int, default=2048, metavar="MIB", help="memory of a device [%(default)s]")
     parser.add_argument("--host-memory", type=int, default=4096, metavar="MIB", help="of one process [%(default)s]")
     parser.add_argument("--build-time", type=float, default=300, metavar="S", help="limit of a build [%(default)s]")
@@ -156,7 +157,7 @@ def main(words: list[str] | None = None) -> int:
     devices: AbstractContextManager[list[Guest]] = (
         vm_guests(options.jobs)
         if options.device == "vm"
-        else daemon_guests(host, options.jobs, options.memory, options.pes)
+        else daemon_guests(host, options.jobs, options.memory, options.pes, is_lockstep=options.lockstep)
     )
     with devices as guests:
         corpora = [try_corpus(folder, guests, options) for folder in options.folders]

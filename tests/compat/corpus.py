@@ -105,6 +105,18 @@ def _plain(folder: Path, root: Path) -> Iterator[Program]:
             yield Program(str(path.relative_to(root).with_suffix("")), folder, "direct", (path, *others))
 
 
+def absent_data(program: Program) -> str | None:
+    """A data set that the corpus keeps elsewhere (by DVC), of the program's folder or of one that its Makefile names."""
+    found = makefile(program.folder)
+    named: list[str] = re.findall(r"(?:\.\./)+[\w.+/-]+", _text(found)) if found else []
+    folders = [program.folder, *((program.folder / name).resolve() for name in named)]
+    for folder in (path if path.is_dir() else path.parent for path in folders):
+        for path in sorted(folder.glob("*.dvc")) if folder.is_dir() else ():
+            if not path.with_suffix("").exists():
+                return path.stem
+    return None
+
+
 def include_folders(folder: Path, root: Path) -> list[Path]:
     """Folders named as those of headers are, beside the program and beside the folders above it, up to `root`."""
     found = [folder]

@@ -35,7 +35,9 @@ class Guest:
 
 
 @contextmanager
-def daemon_guests(folder: Path, count: int, memory_mib: int, pes: int) -> Iterator[list[Guest]]:
+def daemon_guests(
+    folder: Path, count: int, memory_mib: int, pes: int, *, is_lockstep: bool = False
+) -> Iterator[list[Guest]]:
     """Devices of a daemon on this machine, on the software GPU; `folder` holds their sockets and the compile cache."""
     log.configure("console", "error", io.StringIO())
     vms = tuple(
@@ -44,7 +46,7 @@ def daemon_guests(folder: Path, count: int, memory_mib: int, pes: int) -> Iterat
             vm_uuid(f"vm{index}"),
             folder / f"vm{index}",
             REGION_MIB * MIB,
-            engine=EngineConfig("cpu"),
+            engine=EngineConfig("cpu", {"lockstep": "on"} if is_lockstep else {}),
             quota=QuotaConfig(pes=pes, memory_bytes=memory_mib * MIB),
             deadline_ns=NO_DEADLINE_NS,
             num_queues=4,

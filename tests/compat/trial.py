@@ -21,6 +21,9 @@ _CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA
 _DIVISOR: Final = 16
 """Divisor of the numbers among the arguments, in runs on small data."""
 _CHECK: Final = {"NVCC_APPEND_FLAGS": "--check"}
+_OF_NO_DATA: Final = frozenset({Cause.FILE, Cause.CRASH, Cause.EXIT, Cause.WRONG})
+"""Causes that programs without their data set show."""
+_REPLACED: Final = "cudaErrorDevicesUnavailable"
 _UNCHECKED: Final = "--check cannot compile relocatable device code"
 
 
@@ -79,6 +82,8 @@ class Trials:
             found = Verdict(Status.BUILDS)
         elif found is None:
             found, ran = self._try(program, built_in, logs, guest)
+        if found.cause in _OF_NO_DATA and (data := corpus.absent_data(program)):
+            found = Verdict(Status.EXCLUDED, Cause.FILE, data)
         return Result(
             program.name,
             program.how,
@@ -106,7 +111,11 @@ class Trials:
         with contextlib.suppress(OSError):
             guest.last_error.unlink()
         shell = ["/bin/sh", "-c", command]
-        ran = run(shell, program.folder, logs / "run.txt", (self.run_limits, self._view(guest)))
+        confines = self.run_limits, self._view(guest)
+        ran = run(shell, program.folder, logs / "run.txt", confines)
+        if _REPLACED in _text(guest.last_error):  # after the program before, which was stopped amid a kernel
+            guest.last_error.unlink()
+            ran = run(shell, program.folder, logs / "run.txt", confines)
         found = verdict.of_run(ran, _text(guest.last_error))
         said = [line for line in ran.output.splitlines() if line.startswith(shrink.SAID)]
         if said and found.status is not Status.FAILED:
@@ -124,7 +133,9 @@ class Trials:
         own = {
             "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}",
             "LD_LIBRARY_PATH": libraries,
-            "LIBRARY_PATH": str(self.toolkit / "lib64"),  # for Makefiles that name /usr/local/cuda alone
+            "LIBRARY_PATH": ":".join(
+                filter(None, (str(self.toolkit / "lib64"), os.environ.get("LIBRARY_PATH")))
+            ),  # for Makefiles that name /usr/local/cuda alone
             "NVCC": "nvcc",
             "CUDACXX": str(self.toolkit / "bin" / "nvcc"),
             "LC_ALL": "C.UTF-8",

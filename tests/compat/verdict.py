@@ -35,6 +35,8 @@ class Cause(StrEnum):
     LIBRARY = "missing library"
     FILE = "missing file or data set"
     OUTSIDE = "needs MPI, graphics or another system"
+    FOREIGN = "needs a library that is none of CUDA's"
+    CCCL = "needs an older CUB or Thrust"
     DRIVER_API = "needs the driver API"
     BUILD = "build: other"
     BUILD_TIME = "build: time-out"
@@ -70,15 +72,20 @@ class Verdict:
 
 
 _OUTSIDE: Final = re.compile(
-    r"\b(mpi(?:cc|cxx|exec|run)?|openmpi|GL|GLUT|freeglut|GLEW|GLFW\d?|OpenGL|EGL|GLES\d?|X11|vulkan|Vulkan|d3d\d+|dxgi|nvscibuf|nvscisync|"
+    r"\b(mpi(?:cc|cxx|exec|run)?|openmpi|nvc|GL|GLUT|freeglut|GLEW|GLFW\d?|OpenGL|EGL|GLES\d?|X11|vulkan|Vulkan|d3d\d+|dxgi|nvscibuf|nvscisync|"
     r"NVSCI|cudaEGL|cudaGL|cudaVDPAU|drm|gbm|windows|FreeImage|OpenCV|opencv2?|omp-offload|rdma|nvshmem)\b",
     re.IGNORECASE,
 )
 _LIBRARY: Final = re.compile(
-    r"\b(cublas\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|cudnn\w*|npp\w*|nvjpeg\w*|nccl|nvrtc\w*|nvml|nvJitLink|nvvm|"
-    r"cutensor\w*|cusparseLt|cutlass|(?<!helper )cuda(?=\b)|cudadevrt|thrust|cub|boost|gsl|fftw\d?|hdf5|lapack\w*|openblas|blas|tbb|"
-    r"sqlite\d|png|jpeg|tiff|zlib|z)\b"
+    r"\b(cublas\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|npp\w*|nvjpeg\w*|nvrtc\w*|nvml|nvJitLink|nvvm|"
+    r"cutensor\w*|cusparseLt|cutlass|(?<!helper )cuda(?=\b)|cudadevrt|thrust|cub)\b"
 )
+_FOREIGN: Final = re.compile(
+    r"\b(boost\w*|gsl|gdal|cudnn\w*|nccl|torch|CLI11|omp|fftw\d?|hdf5|lapack\w*|openblas|blas|tbb|sqlite\d|png|jpeg|tiff|"
+    r"zlib|z)\b"
+)
+_OLD_CCCL: Final = re.compile(r"error: no (?:\w+ )?named '(\w+)' in namespace '(cub|thrust)'")
+_PYTHON: Final = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 _HEADER: Final = re.compile(r"fatal error: '?([^':\s]+)'?(?: file not found|: No such file)")
 _CMAKE_MISSING: Final = re.compile(
     r"(?:Could NOT find|Could not find a package configuration file provided by) \"?(\w+)"
@@ -100,6 +107,9 @@ _DRIVER_API: Final = re.compile(
 )
 _GPU_PART: Final = re.compile(r"GPU part|device code|--cuda-device|ptxas|while compiling .*kernel", re.IGNORECASE)
 _COMPILE_ERROR: Final = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.MULTILINE)
+_NO_COMPILER: Final = re.compile(
+    r"\b(mpi(?:cc|cxx|c\+\+|exec)|nvc\+\+)(?!\w).*(?:not found|No such file)|(\w+): (?:command )?not found"
+)
 _NO_FILE: Final = re.compile(r"No rule to make target '([^']+)'|([\w./+-]+): No such file or directory")
 
 _WAIVED: Final = re.compile(r"\bwaiv(?:ed|ing)\b|waiving", re.IGNORECASE)
@@ -117,9 +127,10 @@ _GPU_COMPILE: Final = re.compile(
 _OUT_OF_MEMORY: Final = re.compile(r"cudaErrorMemoryAllocation|out of memory|bad_alloc|OUT_OF_MEMORY", re.IGNORECASE)
 _DATA: Final = re.compile(
     r"^.*(?:(?:can(?:not|'t)|could ?n[o']t|unable to|(?:fail|failed|failure) (?:to|in)|error) (?:open|find|load|read|locate)|error reading|error opening|"
-    r"No such file|file not found|not found: \S+\.\w+).*$",
+    r"No such file|file not found|cannot be opened|could not be opened|file opens? fail|(?<!\w)file error|failed to recognize format|can't cd to|not found: \S+\.\w+).*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_NO_SUCH: Final = re.compile(r"^.*No such file or directory.*$", re.MULTILINE)
 _CUDA_TEXTS: Final = (
     "invalid argument|initialization error|invalid configuration argument|invalid device symbol|invalid device function|"
     "invalid device ordinal|invalid resource handle|an illegal memory access was encountered|"
@@ -157,7 +168,7 @@ _HARMLESS: Final = re.compile(
 """Phrases with words of failure that say that there was none."""
 
 
-_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FILE})
+_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FOREIGN, Cause.FILE})
 """Causes that no GPU computing for VMs could mend."""
 
 
@@ -180,6 +191,8 @@ def _missing(name: str) -> Verdict:
     words = re.sub(r"[/._-]", " ", stem)
     if _OUTSIDE.search(words):
         return _failed(Cause.OUTSIDE, name)
+    if _FOREIGN.search(words):
+        return _failed(Cause.FOREIGN, name)
     if _LIBRARY.search(words) or not name.endswith((".h", ".hpp", ".cuh", ".inc", ".inl", ".cu")):
         return _failed(Cause.LIBRARY, name)
     return _failed(Cause.FILE, name)
@@ -193,15 +206,15 @@ def of_build(build: Finished) -> Verdict | None:
     if build.code == 0:
         found = _CMAKE_LEFT_OUT.search(text)
         return _missing(found[1] or found[2]) if found else None
-    for pattern in (_HEADER, _CMAKE_MISSING, _CMAKE_TARGET, _NO_LIBRARY):
+    for pattern in (_HEADER, _CMAKE_MISSING, _CMAKE_TARGET, _NO_LIBRARY, _PYTHON, _NO_COMPILER):
         if found := pattern.search(text):
             return _missing(next(filter(None, found.groups())))
     if found := _DRIVER_API.search(text):
         return _failed(Cause.DRIVER_API, found[1] or found[2])
-    if found := re.search(r"\b(mpi(?:cc|cxx|c\+\+|exec))\b.*not found|(\w+): (?:command )?not found", text):
-        return _missing(found[1] or found[2])
     if names := _UNDEFINED.findall(text):
         return _failed(Cause.LINK, min(names))
+    if found := _OLD_CCCL.search(text):
+        return _failed(Cause.CCCL, f"{found[2]}::{found[1]}")
     if errors := _COMPILE_ERROR.search(text):
         line = errors[0].strip()
         return _failed(Cause.COMPILE_GPU if _GPU_PART.search(text) else Cause.COMPILE_HOST, line)
@@ -233,6 +246,8 @@ def of_run(run: Finished, last_error: str = "") -> Verdict:
         return _failed(Cause.RUN_SYMBOL, found[1] or found[2])
     if found := _SHARED.search(text):
         return _missing(found[1] or found[2])
+    if found := _PYTHON.search(text):
+        return _missing(found[1])
     if _WAIVED.search(text) and (run.code in {0, 2} or "Error 2" in text):
         return Verdict(Status.WAIVED, Cause.WAIVED, _line_with(_WAIVED, text))
     if run.code == _WAIVES and (found := _LACKS.search(text)) and not _RUNTIME.search(text):
@@ -259,8 +274,12 @@ def _of_good_end(text: str, words: str, last_error: str) -> Verdict:
     """Verdict on exit status 0: the program's words decide."""
     if _RETURNED.search(text) and not _of_device(text):
         return Verdict(Status.PASSED)
+    if _WRONG.search(words) and (found := _NO_SUCH.search(text)):
+        return _failed(Cause.FILE, found[0])
     if _WRONG.search(words):
         wrong = _failed(Cause.RUNTIME if _RUNTIME.search(text) else Cause.WRONG, _line_with(_WRONG, words))
+        if wrong.cause is Cause.WRONG and _RUNTIME.search(last_error):
+            wrong = _failed(Cause.RUNTIME, last_error)
         return _of_device(text) or wrong
     if (found := _TOLD.search(text)) and "cudaSuccess" not in found[0]:
         return _of_device(text) or _failed(Cause.RUNTIME, found[0])

@@ -31,6 +31,10 @@ PLENTY = Limits(500, 4 << 30)
         ("a.cu:3:10: fatal error: 'thrust/sort.h' file not found", Cause.LIBRARY, "thrust/sort.h"),
         ("a.cu:3:10: fatal error: 'helper.h' file not found", Cause.FILE, "helper.h"),
         ("/usr/bin/ld: cannot find -lcufft: No such file or directory", Cause.LIBRARY, "cufft"),
+        ("a.cu:3:10: fatal error: 'boost/sort/sort.hpp' file not found", Cause.FOREIGN, "boost/sort/sort.hpp"),
+        ("ModuleNotFoundError: No module named 'torch'", Cause.FOREIGN, "torch"),
+        ("make: nvc++: No such file or directory", Cause.OUTSIDE, "nvc++"),
+        ("a.cu:7:3: error: no template named 'tuple' in namespace 'thrust'", Cause.CCCL, "thrust::tuple"),
         ("CMake Error: Could NOT find MPI (missing: MPI_CXX_FOUND)", Cause.OUTSIDE, "MPI"),
         ("make: mpicc: command not found", Cause.OUTSIDE, "mpicc"),
         ("a.o: in function `main':\na.cu:(.text+0x1): undefined reference to `cudaFoo'", Cause.LINK, "cudaFoo"),
@@ -374,3 +378,39 @@ def test_programs_that_were_only_built_are_left_to_run(tmp_path: Path) -> None:
     programs = [Program("one", tmp_path, "make")]
     assert not known(tmp_path / "results", programs, arguments([str(tmp_path)]))
     assert known(tmp_path / "results", programs, arguments(["--build-only", str(tmp_path)]))
+
+
+def test_program_whose_data_set_is_kept_elsewhere_is_excluded(tmp_path: Path) -> None:
+    folder, data = tmp_path / "one", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (folder / "Makefile").write_text("main:\nrun:\n\tcat ../data/words.txt\n")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    program = Program("one", folder, "make")
+    assert corpus.absent_data(program) is None
+    (data / "words.tar.gz.dvc").write_text("")
+    found = trials.run(program, Guest(dict(os.environ)))
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.FILE, "words.tar.gz")
+    (data / "words.tar.gz").write_text("")
+    assert corpus.absent_data(program) is None
+
+
+def test_wrong_result_after_an_error_of_the_device_is_told_as_that() -> None:
+    found = verdict.of_run(Finished(0, "FAIL"), "program[7]: cudaErrorLaunchFailure: FAULT: deadlock")
+    assert found.cause is Cause.RUNTIME
+    assert "deadlock" in found.detail
+
+
+def test_wrong_result_of_a_file_that_is_not_there_is_the_files_fault() -> None:
+    found = verdict.of_run(Finished(0, "sort: cannot read: ../data/a: No such file or directory\nTest FAILED!"))
+    assert (found.status, found.cause) == (Status.EXCLUDED, Cause.FILE)
+
+
+def test_program_that_met_a_replaced_worker_is_run_again(tmp_path: Path) -> None:
+    guest = Guest(dict(os.environ) | {"VGC_STATE_DIR": str(tmp_path)})
+    said = f"cudaErrorDevicesUnavailable > {guest.last_error}"
+    (tmp_path / "Makefile").write_text(
+        f"main:\nrun:\n\tif test -e again; then echo PASS; else touch again; echo {said}; echo FAIL; fi\n"
+    )
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    assert trials.run(Program("one", tmp_path, "make"), guest).status is Status.PASSED
