@@ -131,6 +131,7 @@ def try_corpus(folder: Path, guests: list[Guest], options: argparse.Namespace) -
         Limits(options.build_time, options.host_memory << 20),
         Limits(options.run_time, options.host_memory << 20),
         options.build_only,
+        options.lockstep,
         options.shrink,
     )
     Session(trials, guests, results).run(left)

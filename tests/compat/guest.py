@@ -19,6 +19,8 @@ from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
 
 REGION_MIB: Final = 512
+QUEUES: Final = 16
+"""Enough for programs that begin while the device still works on what a stopped one has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Guest:
 def daemon_guests(
     folder: Path, count: int, memory_mib: int, pes: int, *, is_lockstep: bool = False
 ) -> Iterator[list[Guest]]:
-    """Devices of a daemon on this machine, on the software GPU; `folder` holds their sockets and the compile cache."""
+    """Devices of a daemon on this machine, on the software GPU; `folder` holds their sockets, its parent the compile cache."""
     log.configure("console", "error", io.StringIO())
     vms = tuple(
         VmConfig(
@@ -49,17 +51,17 @@ def daemon_guests(
             engine=EngineConfig("cpu", {"lockstep": "on"} if is_lockstep else {}),
             quota=QuotaConfig(pes=pes, memory_bytes=memory_mib * MIB),
             deadline_ns=NO_DEADLINE_NS,
-            num_queues=4,
+            num_queues=QUEUES,
             sandbox=SANDBOX,
         )
         for index in range(count)
     )
-    config = DaemonConfig(vms, cache=folder / "cache")
+    config = DaemonConfig(vms, cache=folder.parent / "cache")
     with ExitStack() as stack:
         stack.enter_context(DaemonThread(config, sandboxed_worker, compiler=compile_service(config)))
         guests = []
         for vm in vms:
-            link = stack.enter_context(AttachedLink(folder / vm.name, region_bytes=REGION_MIB * MIB, num_queues=4))
+            link = stack.enter_context(AttachedLink(folder / vm.name, region_bytes=REGION_MIB * MIB, num_queues=QUEUES))
             link.wait_ready()
             state = folder / f"state-{vm.name}"
             guests.append(

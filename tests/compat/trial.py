@@ -67,6 +67,8 @@ class Trials:
     run_limits: Limits
     is_built_only: bool = False
     """Builds and has the device compile the GPU parts, and runs nothing."""
+    is_in_step: bool = False
+    """The devices keep the lanes of warps in step, which is told with the result."""
     is_shrunk: bool = False
     """Runs with repeat counts of 1, on small data first."""
 
@@ -118,8 +120,9 @@ class Trials:
             ran = run(shell, program.folder, logs / "run.txt", confines)
         found = verdict.of_run(ran, _text(guest.last_error))
         said = [line for line in ran.output.splitlines() if line.startswith(shrink.SAID)]
-        if said and found.status is not Status.FAILED:
-            found = replace(found, detail="; ".join(filter(None, (found.detail, said[0])))[:200])
+        if found.status is not Status.FAILED:
+            step = "with lanes in step" if self.is_in_step else ""
+            found = replace(found, detail="; ".join(filter(None, (found.detail, step, *said[:1])))[:200])
         return found, ran
 
     def _without_paths(self, found: Verdict) -> Verdict:
