@@ -117,6 +117,21 @@ def absent_data(program: Program) -> str | None:
     return None
 
 
+def absent_input(program: Program) -> str | None:
+    """A path among the arguments with which the Makefile runs the program, in a folder, where there is nothing."""
+    found = makefile(program.folder)
+    recipe = re.search(r"^run\s*:.*\n((?:\t.*\n?)*)", _text(found), re.MULTILINE) if found else None
+    for word in recipe[1].split() if recipe else ():
+        if (
+            "/" in word
+            and not word.startswith(("./", "-"))
+            and "$" not in word
+            and not (program.folder / word).exists()
+        ):
+            return word
+    return None
+
+
 def include_folders(folder: Path, root: Path) -> list[Path]:
     """Folders named as those of headers are, beside the program and beside the folders above it, up to `root`."""
     found = [folder]

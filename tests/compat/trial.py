@@ -84,7 +84,10 @@ class Trials:
             found = Verdict(Status.BUILDS)
         elif found is None:
             found, ran = self._try(program, built_in, logs, guest)
-        if found.cause in _OF_NO_DATA and (data := corpus.absent_data(program)):
+        data = corpus.absent_data(program) if found.cause in _OF_NO_DATA else None
+        if found.cause in {Cause.CRASH, Cause.EXIT}:  # a wrong result might be one, whatever its program is to write
+            data = data or corpus.absent_input(program)
+        if data:
             found = Verdict(Status.EXCLUDED, Cause.FILE, data)
         return Result(
             program.name,
@@ -97,15 +100,12 @@ class Trials:
         )
 
     def _try(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> tuple[Verdict, Finished]:
-        """Runs the program: on small data first, if that is allowed, and on all of it unless that went well."""
-        if not self.is_shrunk:
-            return self._run_once(corpus.command(program, built_in), program, logs, guest)
-        small = corpus.command(program, built_in, divisor=_DIVISOR)
-        usual = corpus.command(program, built_in, divisor=1)
-        found, ran = self._run_once(small, program, logs, guest)
-        if found.status is Status.FAILED and found.cause is not Cause.TIME and shrink.SAID in ran.output:
-            return self._run_once(usual, program, logs, guest)
-        return found, ran
+        """Runs the program: on small data first, if that is allowed, and as its authors would unless that went well."""
+        for divisor in (_DIVISOR, 1) if self.is_shrunk else ():
+            found, ran = self._run_once(corpus.command(program, built_in, divisor=divisor), program, logs, guest)
+            if found.status is not Status.FAILED or found.cause is Cause.TIME or shrink.SAID not in ran.output:
+                return found, ran
+        return self._run_once(corpus.command(program, built_in), program, logs, guest)
 
     def _run_once(self, command: str | None, program: Program, logs: Path, guest: Guest) -> tuple[Verdict, Finished]:
         if command is None:

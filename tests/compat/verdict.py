@@ -274,7 +274,7 @@ def _of_good_end(text: str, words: str, last_error: str) -> Verdict:
     """Verdict on exit status 0: the program's words decide."""
     if _RETURNED.search(text) and not _of_device(text):
         return Verdict(Status.PASSED)
-    if _WRONG.search(words) and (found := _NO_SUCH.search(text)):
+    if _WRONG.search(words) and (found := _NO_SUCH.search(text) or _DATA.search(_line_with(_WRONG, words))):
         return _failed(Cause.FILE, found[0])
     if _WRONG.search(words):
         wrong = _failed(Cause.RUNTIME if _RUNTIME.search(text) else Cause.WRONG, _line_with(_WRONG, words))

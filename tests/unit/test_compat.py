@@ -414,3 +414,20 @@ def test_program_that_met_a_replaced_worker_is_run_again(tmp_path: Path) -> None
     )
     trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
     assert trials.run(Program("one", tmp_path, "make"), guest).status is Status.PASSED
+
+
+def test_program_that_ends_badly_without_a_file_of_its_arguments_is_excluded(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("main:\nrun:\n\t$(LAUNCHER) /bin/sh program.sh -n 3 data/words.txt\n")
+    (tmp_path / "program.sh").write_text("exit 3")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    program, guest = Program("one", tmp_path, "make"), Guest(dict(os.environ))
+    found = trials.run(program, guest)
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.FILE, "data/words.txt")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "words.txt").write_text("")
+    assert trials.run(program, guest).cause is Cause.EXIT
+
+
+def test_wrong_that_is_said_of_a_file_is_the_files_fault() -> None:
+    found = verdict.of_run(Finished(0, "Failed to open ../data/lp1.mtx."))
+    assert (found.status, found.cause) == (Status.EXCLUDED, Cause.FILE)
