@@ -15,6 +15,7 @@ MODULES = (
     "start",
     "guest",
     "cudart",
+    "cublas",
     "migration",
     "control",
     "centre",
