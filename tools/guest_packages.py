@@ -41,6 +41,14 @@ COMPILE_PYTHON: Final = f"""#!/bin/sh
 set -e
 if [ "$1" = configure ] && command -v py3compile >/dev/null; then py3compile -p {RUNTIME}; fi
 """
+PREPARE: Final = """#!/bin/sh
+set -e
+if [ "$1" = configure ]; then mynvcc --prepare 2>/dev/null || true; fi # else each user's first compilation does
+"""
+CLEAN_PREPARED: Final = """#!/bin/sh
+set -e
+rm -rf /usr/lib/vgc/cuda/prepared
+"""
 CLEAN_PYTHON: Final = f"""#!/bin/sh
 set -e
 if command -v py3clean >/dev/null; then py3clean -p {RUNTIME}; fi
@@ -141,6 +149,7 @@ def _development(layout: Layout) -> Package:
         "The compiler mynvcc with CUDA's headers and static libraries, and vgc.h.",
         [f"{RUNTIME} (= {VERSION})", CLANGS, *_libraries(files)],
         files,
+        scripts=[("postinst", PREPARE), ("prerm", CLEAN_PREPARED)],
     )
 
 

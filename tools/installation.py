@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,15 @@ def _toolkit(layout: Layout) -> Iterator[tuple[str, Path | Link]]:
                 yield name, path
 
 
+def prepare(toolkit: Path) -> None:
+    """Precompiles CUDA's headers for all users: a first compilation takes long in a guest without KVM."""
+    done = subprocess.run([toolkit / "bin" / "mynvcc", "--prepare"], check=False, capture_output=True, text=True)
+    if done.returncode == 0:
+        say("CUDA's headers are precompiled")
+    else:
+        say(f"CUDA's headers are not precompiled, so each user's first compilation is slow: {done.stderr.strip()}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.installation", description=__doc__)
     parser.add_argument("--prefix", type=Path, default=Path("/usr/local"), help="default: %(default)s")
@@ -160,6 +170,8 @@ def main() -> None:
     except PermissionError as error:
         die(str(error), hint="as root, or with PREFIX=$HOME/.local")
     say(f"{len(files)} files installed in {root}")
+    if has_toolkit() and not arguments.destdir:
+        prepare(root / Layout().cuda)
     if not has_toolkit():
         say(f"without mynvcc: there is no CUDA toolkit at {TOOLKIT.relative_to(REPOSITORY)}")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.mynvcc_rig import CLANGS, Toolkit, fake_toolkit, toolkit
 
 __all__ = ["fake_toolkit", "toolkit"]
@@ -75,6 +77,34 @@ def test_headers_of_the_program_in_the_place_of_the_systems_count(toolkit: Toolk
     toolkit.write(main_cu=PROGRAM)
     toolkit.build("-Iown", "main.cu")
     assert "factor 6" in toolkit.output()
+
+
+def test_headers_of_the_installation_serve_all_users(toolkit: Toolkit) -> None:
+    top = toolkit.folder / "toolkit"
+    shutil.copytree(toolkit.top, top)
+    subprocess.run([top / "bin" / "mynvcc", "--prepare"], check=True, timeout=HANGS_AFTER_S)
+    made = kept(top / "prepared")
+    assert len(made) == 4
+    cache = toolkit.folder / "cache"
+    installed = Toolkit(top, toolkit.folder)
+    installed.write(main_cu=PROGRAM)
+    for folder in (str(cache), ""):
+        for options in ((), ("-O2",), ("-O3", "-DNDEBUG")):
+            installed.build("-DFACTOR=7", *options, "main.cu", environment={"MYNVCC_CACHE": folder})
+            assert "factor 7" in installed.output()
+    assert (kept(top / "prepared"), kept(cache)) == (made, {})
+
+
+def test_headers_of_the_installation_that_are_out_of_date_are_not_used(toolkit: Toolkit) -> None:
+    top = toolkit.folder / "toolkit"
+    shutil.copytree(toolkit.top, top)
+    subprocess.run([top / "bin" / "mynvcc", "--prepare"], check=True, timeout=HANGS_AFTER_S)
+    with (top / "include" / "vgc_host_api.h").open("a") as header:
+        header.write("\nconstexpr int added_later = 5;\n")
+    changed = Toolkit(top, toolkit.folder)
+    changed.write(main_cu=PROGRAM)
+    changed.build("-O2", "-DFACTOR=added_later", "main.cu")
+    assert "factor 5" in changed.output()
 
 
 def test_damaged_list_is_replaced(toolkit: Toolkit) -> None:

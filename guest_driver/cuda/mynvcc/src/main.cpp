@@ -3,6 +3,7 @@
 #include "command_line.h"
 #include "compile.h"
 #include "link.h"
+#include "prepared.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -143,6 +144,10 @@ int main(int argc, char **argv)
 {
     using namespace mynvcc;
     try {
+        if (argc == 2 && argv[1] == std::string("--prepare")) {
+            prepare_headers();
+            return 0;
+        }
         const Options options = parse_options(Words(argv + 1, argv + argc));
         return Driver(options).run();
     } catch (const Failure &failure) {

@@ -14,6 +14,9 @@ namespace mynvcc
 namespace
 {
 
+/// Options whose headers are made at the installation: without optimisation, and as Makefiles and CMake ask for it.
+const Words USUAL[] = {{}, {"-O2"}, {"-O3"}, {"-O3", "-DNDEBUG"}};
+
 /// Most that a user's folder has of them, about 5 MiB each.
 const size_t MOST_KEPT = 16;
 
@@ -162,14 +165,40 @@ class Lock
     int file;
 };
 
+/// Folder of headers that were made at the installation, for all users.
+std::string installed_folder(const std::string &top)
+{
+    return top + "/prepared";
+}
+
 } // namespace
+
+void prepare_headers()
+{
+    const std::string top = find_top(), folder = installed_folder(top);
+    std::error_code error;
+    if (!std::filesystem::create_directories(folder, error) && error)
+        fail("Could not make the folder '" + folder + "': " + error.message());
+    setenv("MYNVCC_CACHE", folder.c_str(), 1);
+    const WorkFolder work("");
+    const std::string source = work.file("empty.cu");
+    write_file(source, "\n");
+    for (const Words &usual : USUAL) {
+        Words words = {top + "/bin/mynvcc", "-c", source, "-o", work.file("empty.o")};
+        words.insert(words.end(), usual.begin(), usual.end());
+        Shell().run(words);
+    }
+    if (std::filesystem::is_empty(folder))
+        fail("No header was precompiled into '" + folder + "'");
+    std::filesystem::remove(folder + "/lock");
+}
 
 Words with_prepared_header(const Words &command, const Toolkit &toolkit)
 {
     const std::string folder = cache_folder();
     bool shadowed = false;
     const Words words = words_of_header(command, toolkit, shadowed);
-    if (folder.empty() || shadowed)
+    if (shadowed)
         return command;
     const std::string compiler = find_program(toolkit.clangxx);
     std::error_code error;
@@ -178,15 +207,21 @@ Words with_prepared_header(const Words &command, const Toolkit &toolkit)
     for (const std::string &word : words)
         key += word + '\n';
     key += "\n";
-    const std::string stem = folder + "/" + std::to_string(std::hash<std::string>()(key));
-    try {
-        const Lock lock(folder + "/lock");
-        if (!is_valid(stem + ".list", key) || !exists(stem + ".pch"))
-            make(words, toolkit, stem, key);
-    } catch (const std::exception &) {
-        return command; // a full disk, say
-    } catch (const Failure &) {
-        return command; // clang will say it again
+    const std::string name = "/" + std::to_string(std::hash<std::string>()(key));
+    std::string stem = installed_folder(toolkit.top) + name;
+    if (!is_valid(stem + ".list", key) || !exists(stem + ".pch")) {
+        if (folder.empty())
+            return command;
+        stem = folder + name;
+        try {
+            const Lock lock(folder + "/lock");
+            if (!is_valid(stem + ".list", key) || !exists(stem + ".pch"))
+                make(words, toolkit, stem, key);
+        } catch (const std::exception &) {
+            return command; // a full disk, say
+        } catch (const Failure &) {
+            return command; // clang will say it again
+        }
     }
     Words result;
     for (size_t at = 0; at < command.size(); at++)

@@ -7,8 +7,10 @@ namespace mynvcc
 {
 
 /// The words of a command that compiles a host half, with a precompiled header in the place of cuda_runtime.h; the same
-/// words where mynvcc cannot make or keep one. Precompiled headers are kept per user, and used as long as compiler,
-/// options and headers are what they were made of.
+/// words where mynvcc cannot make or keep one. Precompiled headers are kept per user, or come from the installation,
+/// and are used as long as compiler, options and headers are what they were made of.
 Words with_prepared_header(const Words &command, const Toolkit &toolkit);
+/// Makes those of the usual options in TOP/prepared, for all users: `mynvcc --prepare`, at the installation.
+void prepare_headers();
 
 } // namespace mynvcc
