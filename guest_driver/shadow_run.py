@@ -36,7 +36,7 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy from the device, and the kernels that were launched since the copy before it."""
+    """A copy from the device, and the kernels that were launched last before it."""
 
     kernels: tuple[str, ...]
     data: bytes

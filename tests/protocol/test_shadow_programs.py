@@ -39,6 +39,51 @@ int main(int argc, char **argv) {
 }
 """
 
+UNCOPIED = """
+#include <cstdio>
+#include <cstdlib>
+#include <cuda_runtime.h>
+__global__ void count(float *x, float by) { x[threadIdx.x] += by; }
+__managed__ float variable[32];
+int main(int argc, char **argv) {
+    float *managed, *mapped, *registered = (float *)calloc(32, 4), *seen, by = 1;
+    if (fgetc(stdin) == EOF) by = atof(argv[2]); // only the second process
+    char which = argv[1][0];
+    cudaMallocManaged(&managed, 4 << 20);
+    cudaHostAlloc(&mapped, 128, cudaHostAllocMapped);
+    cudaHostRegister(registered, 128, cudaHostRegisterMapped);
+    cudaHostGetDevicePointer(&seen, registered, 0);
+    count<<<1, 32>>>(managed, which == 'm' ? by : 1);
+    count<<<1, 32>>>(mapped, which == 'p' ? by : 1);
+    count<<<1, 32>>>(seen, which == 'r' ? by : 1);
+    count<<<1, 32>>>(variable, which == 'v' ? by : 1);
+    cudaDeviceSynchronize();
+    cudaDeviceSynchronize();
+    return 0;
+}
+"""
+BOXES = """
+#include <cstdlib>
+#include <cuda_runtime.h>
+__device__ float symbol[4];
+__global__ void fill(float *x, float value) { x[threadIdx.x] = symbol[threadIdx.x % 4] = value; }
+int main(int argc, char **argv) {
+    float host[4][8] = {}, sums[4], *x, by = 1;
+    if (fgetc(stdin) == EOF) by = atof(argv[1]);
+    cudaMalloc(&x, 32 * 4);
+    fill<<<1, 32>>>(x, by);
+    cudaMemcpy2D(host, 32, x, 32, 16, 4, cudaMemcpyDeviceToHost);
+    cudaMemcpy3DParms box = {};
+    box.srcPtr = make_cudaPitchedPtr(x, 32, 32, 2);
+    box.dstPtr = make_cudaPitchedPtr(host, 32, 32, 2);
+    box.extent = make_cudaExtent(32, 2, 2);
+    box.kind = cudaMemcpyDeviceToHost;
+    cudaMemcpy3D(&box);
+    cudaMemcpyFromSymbol(sums, symbol, sizeof(sums));
+    return 0;
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuestHost, GuestHost]]:
@@ -48,9 +93,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuestHost, 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Program of copies; beside it, `uncopied` and `boxes`."""
     folder = tmp_path_factory.mktemp("program")
-    (folder / "program.cu").write_text(PROGRAM)
-    subprocess.run([MYNVCC, folder / "program.cu", "-o", folder / "program"], check=True)
+    for name, source in (("program", PROGRAM), ("uncopied", UNCOPIED), ("boxes", "#include <cstdio>\n" + BOXES)):
+        (folder / f"{name}.cu").write_text(source)
+        subprocess.run([MYNVCC, folder / f"{name}.cu", "-o", folder / name], check=True)
     return folder / "program"
 
 
@@ -88,6 +135,28 @@ def test_copies_that_differ_are_shown_with_their_kernels(pair: tuple[GuestHost, 
     )
     assert "exit status 0 on the first device, 3 on the second" in done.stderr
     assert "2 copies compared, 2 differ" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["m", "p", "r", "v"])
+def test_memory_that_moves_without_a_copy_is_compared(
+    pair: tuple[GuestHost, GuestHost], program: Path, kind: str
+) -> None:
+    """Managed, mapped and registered memory and managed variables, at the first synchronisation behind a kernel."""
+    uncopied = program.parent / "uncopied"
+    same = shadow(pair, uncopied, kind, "1")
+    assert same.stderr == "vgc shadow: 4 copies compared, 0 differ\n"
+    other = shadow(pair, uncopied, kind, "1.5")
+    assert "4 copies compared, 1 differ" in other.stderr
+    assert "32 of " in other.stderr
+    assert "after _Z5countPff): as float32" in other.stderr
+
+
+def test_rows_slices_and_symbols_are_compared(pair: tuple[GuestHost, GuestHost], program: Path) -> None:
+    boxes = program.parent / "boxes"
+    same = shadow(pair, boxes, "1")
+    assert "0 differ" in same.stderr
+    compared = same.stderr.split()[2]
+    assert f"{compared} copies compared, {compared} differ" in shadow(pair, boxes, "2").stderr
 
 
 def test_wrong_arguments_say_what_is_allowed(pair: tuple[GuestHost, GuestHost], program: Path) -> None:

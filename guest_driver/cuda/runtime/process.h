@@ -18,6 +18,8 @@ void rt_look_for_others(void);
 /* ---- shadow.c: copies for `vgc shadow` --------------------------------------------------------------------------- */
 
 bool rt_is_shadowed(void);
+/* Has a kernel been launched since this was asked with the same `seen`? */
+bool rt_shadow_is_due(uint64_t *seen);
 void rt_shadow_launched(const char *name);
 /* A copy from the device has ended: its bytes are at `host`. */
 void rt_shadow_copied(const void *host, size_t size);

@@ -95,11 +95,14 @@ static cudaError_t allocate(struct rt_device *device, size_t size, unsigned flag
     if (host->place == RT_IN_REGION)
         memset(host->host, 0, size); /* another process's data */
     cudaError_t error = add(host, device, flags);
-    if (error != cudaSuccess)
+    if (error != cudaSuccess) {
         free_place(host);
-    else
-        *memory = host->host;
-    return error;
+        return error;
+    }
+    if (is_mapped)
+        rt_mirror_show(host);
+    *memory = host->host;
+    return cudaSuccess;
 }
 
 RT_API cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
@@ -192,6 +195,8 @@ RT_API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned int fla
     const unsigned known =
         cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess)
+        error = rt_check_unsafe();
     if (error != cudaSuccess)
         return rt_return(error);
     if (memory == NULL || bytes == 0 || (flags & ~known) != 0)
@@ -211,8 +216,10 @@ static cudaError_t device_address(struct rt_device *device, const struct rt_rang
         *address = range->begin;
         return cudaSuccess;
     }
-    if (host->place == RT_IN_REGION && vgc_region_address(host->opened, host->host, address) == VGC_OK)
+    if (host->place == RT_IN_REGION && vgc_region_address(host->opened, host->host, address) == VGC_OK) {
+        rt_mirror_show(host);
         return cudaSuccess;
+    }
     return rt_mirror_make(device, host, address);
 }
 

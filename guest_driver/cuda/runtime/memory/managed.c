@@ -222,6 +222,24 @@ static bool pull(struct rt_block *block, size_t first, size_t end, enum rt_holde
     return set_state(block, first, end, state);
 }
 
+/* Brings all that kernels may have changed to the host, and shows it to `vgc shadow`. */
+static void show(struct rt_device *device)
+{
+    for (struct rt_block *block = blocks; block != NULL; block = block->next) {
+        if (block->device != device || block->count[RT_ON_DEVICE] == 0)
+            continue;
+        for (size_t at = 0, next; at < block->num_granules; at = next) {
+            next = run_end(block, at, block->num_granules);
+            if (block->sides[at] == RT_ON_DEVICE && !pull(block, at, next, RT_SHARED))
+                return;
+        }
+        for (size_t i = 0; i < block->num_spans; i++)
+            rt_shadow_copied(block->alias + block->spans[i].from, block->spans[i].to - block->spans[i].from);
+        if (block->spans == NULL)
+            rt_shadow_copied(block->alias, block->size);
+    }
+}
+
 /* ---- the host looks ------------------------------------------------------------------------- */
 
 /* Granules to treat at once: more each time, while the program goes on where the last ones ended. */
@@ -248,7 +266,9 @@ static bool resolve(void *address, bool writes)
             resolved = set_state(block, first, end, RT_ON_HOST);
         } else {
             wait_for(block->device);
-            resolved = pull(block, first, end, writes ? RT_ON_HOST : RT_SHARED);
+            if (rt_is_shadowed())
+                show(block->device);
+            resolved = block->sides[first] != RT_ON_DEVICE || pull(block, first, end, writes ? RT_ON_HOST : RT_SHARED);
         }
     }
     rt_managed_unlock();
@@ -348,7 +368,7 @@ void rt_managed_settle(struct rt_device *device, int stream, uint64_t mark)
         if ((stream == RT_ALL_STREAMS || stream == i) && last[i] <= mark)
             last[i] = 0;
     if (!is_busy(device) && atomic_load(&device->sticky) == cudaSuccess)
-        pull_eagerly(device);
+        rt_is_shadowed() ? show(device) : pull_eagerly(device);
     rt_managed_unlock();
 }
 
@@ -367,6 +387,10 @@ cudaError_t rt_managed_prefetch(struct rt_device *device, const void *memory, si
                      ? 0
                      : ((size_t)((const uint8_t *)memory - block->begin) + size + block->granule - 1) / block->granule;
     bool done = true;
+    if (rt_is_shadowed()) {
+        wait_for(device);
+        show(device);
+    }
     for (size_t next; at < end && done; at = next) {
         next = run_end(block, at, end);
         if (block->sides[at] != RT_ON_DEVICE)

@@ -10,6 +10,46 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rt_mirror *mirrors;
 static _Atomic size_t num_mirrors;
+static struct rt_mirror *shown; /* oldest first; empty without `vgc shadow` */
+static uint64_t shown_launches; /* up to which they were shown */
+
+void rt_mirror_show(struct rt_mirror *mirror)
+{
+    if (!rt_is_shadowed())
+        return;
+    (void)pthread_mutex_lock(&lock);
+    struct rt_mirror **at = &shown;
+    while (*at != NULL)
+        at = &(*at)->next_shown;
+    if (!mirror->is_shown)
+        *at = mirror;
+    mirror->is_shown = true;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* With the lock. */
+static void end_showing(struct rt_mirror *mirror)
+{
+    for (struct rt_mirror **at = &shown; *at != NULL; at = &(*at)->next_shown) {
+        if (*at == mirror) {
+            *at = mirror->next_shown;
+            return;
+        }
+    }
+}
+
+/* Shows `vgc shadow` what kernels may have written to without a copy. With the lock. */
+static void show(const struct rt_device *device)
+{
+    if (!rt_is_shadowed() || (shown == NULL && mirrors == NULL) || !rt_shadow_is_due(&shown_launches))
+        return;
+    for (const struct rt_mirror *mirror = shown; mirror != NULL; mirror = mirror->next_shown)
+        if (mirror->opened == atomic_load(&device->device))
+            rt_shadow_copied(mirror->host, mirror->size);
+    for (const struct rt_mirror *mirror = mirrors; mirror != NULL; mirror = mirror->next)
+        if (mirror->device == device && mirror->in_use && !mirror->is_read_only)
+            rt_shadow_copied(mirror->host, mirror->size);
+}
 
 /* With the lock. Host bytes that kernels have changed; what the program itself changes meanwhile stays. */
 static void merge(struct rt_mirror *mirror)
@@ -81,12 +121,13 @@ bool rt_has_mirrors(void)
 
 void rt_mirrors_settle(struct rt_device *device)
 {
-    if (atomic_load(&num_mirrors) == 0)
+    if (atomic_load(&num_mirrors) == 0 && !rt_is_shadowed())
         return;
     (void)pthread_mutex_lock(&lock);
     for (struct rt_mirror *mirror = mirrors; mirror != NULL; mirror = mirror->next)
         if (mirror->device == device)
             (void)bring_back(mirror);
+    show(device);
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -160,6 +201,7 @@ cudaError_t rt_mirror_make(struct rt_device *device, struct rt_mirror *mirror, u
 void rt_mirror_end(struct rt_mirror *mirror)
 {
     (void)pthread_mutex_lock(&lock);
+    end_showing(mirror);
     end(mirror);
     (void)pthread_mutex_unlock(&lock);
 }

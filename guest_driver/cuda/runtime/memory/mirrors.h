@@ -18,11 +18,15 @@ struct rt_mirror {
     uint64_t address;         /* 0: none yet */
     uint8_t *snapshot;        /* what both sides last had; NULL: nothing was sent yet */
     uint8_t *buffer;
-    bool in_use; /* a kernel was sent since */
+    bool in_use;   /* a kernel was sent since */
+    bool is_shown; /* in the region, and `vgc shadow` compares it */
+    struct rt_mirror *next_shown;
 };
 
 /* Address at which kernels of the device see the memory; its mirror is made if it has none. */
 cudaError_t rt_mirror_make(struct rt_device *device, struct rt_mirror *mirror, uint64_t *address);
+/* Notes that kernels may write to memory in the region. */
+void rt_mirror_show(struct rt_mirror *mirror);
 /* Frees the mirror's device memory, if it has any, but not the memory itself. */
 void rt_mirror_end(struct rt_mirror *mirror);
 

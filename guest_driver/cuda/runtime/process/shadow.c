@@ -1,6 +1,7 @@
 /* Shadow mode of whole programs: `vgc shadow PROGRAM` runs a program on two devices, in two processes, and compares
- * what each copy from the device brings. This side writes these copies to the file descriptor $VGC_SHADOW_FD, with the
- * names of the kernels that were launched since the last one (guest_driver/shadow_run.py reads them). */
+ * what each copy from the device brings, and what kernels may have left in memory that the host sees without a copy.
+ * This side writes these bytes to the file descriptor $VGC_SHADOW_FD, with the names of the kernels that were launched
+ * before (guest_driver/shadow_run.py reads them). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ static int fd = -1;
 static pid_t owner;
 static char names[NAMES_BYTES]; /* one per line */
 static size_t names_len;
+static bool are_told; /* a copy has told them; the next launch begins anew */
+static _Atomic uint64_t num_launches;
 
 static void find_fd(void)
 {
@@ -41,6 +44,10 @@ void rt_shadow_launched(const char *name)
 {
     size_t len = strlen(name);
     (void)pthread_mutex_lock(&mutex);
+    (void)atomic_fetch_add(&num_launches, 1);
+    if (are_told)
+        names_len = 0;
+    are_told = false;
     bool is_repeated = names_len > len && memcmp(names + names_len - len - 1, name, len) == 0 &&
                        (names_len == len + 1 || names[names_len - len - 2] == '\n');
     if (!is_repeated && names_len + len + 1 <= sizeof(names)) {
@@ -72,6 +79,14 @@ void rt_shadow_copied(const void *host, size_t size)
     const struct record record = {MAGIC, (uint32_t)names_len, size};
     if (!write_all(&record, sizeof(record)) || !write_all(names, names_len) || !write_all(host, size))
         fd = -1;
-    names_len = 0;
+    are_told = true;
     (void)pthread_mutex_unlock(&mutex);
+}
+
+bool rt_shadow_is_due(uint64_t *seen)
+{
+    uint64_t now = atomic_load(&num_launches);
+    bool is_due = now != *seen;
+    *seen = now;
+    return is_due;
 }
