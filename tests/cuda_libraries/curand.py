@@ -57,6 +57,15 @@ class Generator:
         check(function(self.handle, target.pointer, ctypes.c_size_t(count), *values))
         return target.get()
 
+    def binomial(self, count: int, n: int, p: float) -> NDArray[Any]:
+        target = DeviceArray(np.zeros(count, np.uint32))
+        check(
+            CURAND.curandGenerateBinomial(
+                self.handle, target.pointer, ctypes.c_size_t(count), ctypes.c_uint(n), ctypes.c_double(p)
+            )
+        )
+        return target.get()
+
 
 def xorwow_numbers(seed: int, count: int) -> list[int]:
     """Subsequence 0 of XORWOW."""
@@ -108,7 +117,7 @@ def calls_continue() -> None:
 
 def pseudo_distributions() -> None:
     count = 100_000
-    for kind in (XORWOW, MRG32K3A, PHILOX):
+    for kind in (XORWOW, MRG32K3A, PHILOX, MT19937):
         for kind_of_number in ("", "Double"):
             uniform = Generator(kind, seed=1).draw(f"Uniform{kind_of_number}", count)
             assert uniform.min() > 0
@@ -125,6 +134,34 @@ def pseudo_distributions() -> None:
             poisson = Generator(kind, seed=3).draw("Poisson", count, mean)
             assert abs(poisson.mean() / mean - 1) < 0.01
             assert abs(poisson.var() / mean - 1) < 0.03
+        for n, p in ((1, 0.3), (40, 0.9), (100_000, 0.25)):
+            numbers = Generator(kind, seed=4).binomial(count, n, p)
+            assert numbers.max() <= n
+            assert abs(numbers.mean() / (n * p) - 1) < 0.01
+            assert abs(numbers.var() / (n * p * (1 - p)) - 1) < 0.03
+
+
+def twister() -> None:
+    """MT19937 is the published sequence; calls continue it, also across its blocks of 624 words."""
+    for seed in (0, 5489):
+        expected = np.random.RandomState(seed)._bit_generator.random_raw(3000).astype(np.uint32)
+        generator = Generator(MT19937, seed=seed)
+        pieces = [generator.draw("", count) for count in (1, 1000, 623, 1, 1375)]
+        assert np.array_equal(np.concatenate(pieces), expected)
+        words = expected[:1000].astype(np.float64)
+        assert np.allclose(Generator(MT19937, seed=seed).draw("Uniform", 1000), words / 2**32, atol=1e-7)
+    wide = Generator(MT19937, seed=0x300000002).draw("", 700)
+    by_array = np.random.RandomState([2, 3])._bit_generator.random_raw(700).astype(np.uint32)
+    assert np.array_equal(wide, by_array)
+    assert np.array_equal(Generator(MT19937, seed=7, host=True).draw("", 100), Generator(MT19937, seed=7).draw("", 100))
+
+
+def binomial_bounds() -> None:
+    assert set(Generator(XORWOW).binomial(64, 9, 0.0)) == {0}
+    assert set(Generator(XORWOW).binomial(64, 9, 1.0)) == {9}
+    assert set(Generator(SOBOL32).binomial(4096, 2, 0.5)) == {0, 1, 2}
+    chances = np.bincount(Generator(PHILOX).binomial(200_000, 3, 0.5), minlength=4) / 200_000
+    assert np.allclose(chances, [1 / 8, 3 / 8, 3 / 8, 1 / 8], atol=0.005)
 
 
 def sobol() -> None:
@@ -176,7 +213,7 @@ def directions() -> None:
 def errors() -> None:
     handle = ctypes.c_void_p()
     create = CURAND.curandCreateGenerator
-    for missing in (MTGP32, MT19937, 7):
+    for missing in (MTGP32, 7):
         assert create(ctypes.byref(handle), missing) == TYPE_ERROR
     assert CURAND.curandGenerate(None, None, ctypes.c_size_t(1)) == NOT_INITIALIZED
     assert CURAND.curandDestroyGenerator(None) == NOT_INITIALIZED
@@ -191,6 +228,12 @@ def errors() -> None:
     assert CURAND.curandSetPseudoRandomGeneratorSeed(quasi.handle, ctypes.c_ulonglong(1)) == TYPE_ERROR
     assert CURAND.curandSetGeneratorOrdering(pseudo.handle, SEEDED) == OUT_OF_RANGE
     check(CURAND.curandSetGeneratorOrdering(pseudo.handle, LEGACY))
+    one_sequence = Generator(MT19937)
+    assert CURAND.curandSetGeneratorOffset(one_sequence.handle, ctypes.c_ulonglong(1)) == TYPE_ERROR
+    half = ctypes.c_double(1.5)
+    assert CURAND.curandGenerateBinomial(pseudo.handle, data.pointer, size(4), 3, half) == OUT_OF_RANGE
+    assert CURAND.curandCreatePoissonDistribution(ctypes.c_double(400001), ctypes.byref(handle)) == OUT_OF_RANGE
+    assert CURAND.curandDestroyDistribution(None) == NOT_INITIALIZED
     assert CURAND.curandGeneratePoisson(pseudo.handle, data.pointer, size(4), ctypes.c_double(0)) == OUT_OF_RANGE
 
 
@@ -200,6 +243,8 @@ CASES = {
         order,
         calls_continue,
         pseudo_distributions,
+        twister,
+        binomial_bounds,
         sobol,
         quasi_distributions,
         directions,

@@ -19,6 +19,9 @@ struct curandGenerator_st {
     unsigned long long point;  // of quasi-random sequences
     void *states;              // or directions and scrambles
     size_t states_bytes;
+    curandDiscreteDistribution_t binomial; // the last one that was asked for, of these parameters
+    unsigned binomial_n;
+    double binomial_p;
 
     bool is_64_bit() const
     {
@@ -120,7 +123,7 @@ curandStatus_t draw_for_host(curandGenerator_st &generator, Draw draw, size_t by
 }
 
 curandStatus_t generate(curandGenerator_t generator, Shape shape, void *output, size_t count, size_t bytes,
-                        double mean = 0, double deviation = 0)
+                        double mean = 0, double deviation = 0, curandDiscreteDistribution_t distribution = nullptr)
 {
     if (!generator)
         return CURAND_STATUS_NOT_INITIALIZED;
@@ -137,7 +140,7 @@ curandStatus_t generate(curandGenerator_t generator, Shape shape, void *output, 
             return status;
     if (count == 0)
         return CURAND_STATUS_SUCCESS;
-    const Draw draw = {shape, output, count, mean, deviation, 0};
+    const Draw draw = {shape, output, count, mean, deviation, 0, distribution};
     return generator->on_host ? draw_for_host(*generator, draw, count * bytes) : draw_on_device(*generator, draw);
 }
 
@@ -165,9 +168,11 @@ curandStatus_t create(curandGenerator_t *result, curandRngType_t type, bool on_h
     case CURAND_RNG_QUASI_SOBOL64:
     case CURAND_RNG_QUASI_SCRAMBLED_SOBOL64:
         break;
-    case CURAND_RNG_PSEUDO_MTGP32:
     case CURAND_RNG_PSEUDO_MT19937:
-        is_missing(type == CURAND_RNG_PSEUDO_MTGP32 ? "MTGP32" : "MT19937");
+        family = mt19937();
+        break;
+    case CURAND_RNG_PSEUDO_MTGP32:
+        is_missing("MTGP32");
         return CURAND_STATUS_TYPE_ERROR;
     default:
         return CURAND_STATUS_TYPE_ERROR;
@@ -198,6 +203,7 @@ API curandStatus_t curandDestroyGenerator(curandGenerator_t generator)
     if (!generator)
         return CURAND_STATUS_NOT_INITIALIZED;
     cudaFree(generator->states);
+    cudaFree(generator->binomial);
     delete generator;
     return CURAND_STATUS_SUCCESS;
 }
@@ -240,6 +246,8 @@ API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigne
         return CURAND_STATUS_NOT_INITIALIZED;
     if (generator->family == philox() && offset % 4 && is_missing("an offset of Philox that is not a multiple of 4"))
         return CURAND_STATUS_OUT_OF_RANGE;
+    if (generator->family == mt19937() && offset != 0 && is_missing("an offset of MT19937, as in NVIDIA's library"))
+        return CURAND_STATUS_TYPE_ERROR;
     generator->offset = offset;
     generator->is_fresh = true;
     return CURAND_STATUS_SUCCESS;
@@ -317,6 +325,36 @@ API curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t generator, do
 API curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned *output, size_t count, double lambda)
 {
     return generate(generator, POISSON, output, count, sizeof *output, lambda);
+}
+API curandStatus_t curandGenerateBinomial(curandGenerator_t generator, unsigned *output, size_t count, unsigned n,
+                                          double p)
+{
+    if (!generator)
+        return CURAND_STATUS_NOT_INITIALIZED;
+    if (!(p >= 0 && p <= 1))
+        return CURAND_STATUS_OUT_OF_RANGE;
+    if (!generator->binomial || generator->binomial_n != n || generator->binomial_p != p) {
+        cudaStreamSynchronize(generator->stream); // draws may still read the one before
+        cudaFree(generator->binomial);
+        generator->binomial = nullptr;
+        if (const curandStatus_t status = make_binomial(n, p, &generator->binomial))
+            return status;
+        generator->binomial_n = n;
+        generator->binomial_p = p;
+    }
+    return generate(generator, DISCRETE, output, count, sizeof *output, 0, 0, generator->binomial);
+}
+API curandStatus_t curandCreatePoissonDistribution(double lambda, curandDiscreteDistribution_t *distribution)
+{
+    if (!distribution || !(lambda > 0 && lambda <= 400000))
+        return CURAND_STATUS_OUT_OF_RANGE;
+    return make_poisson(lambda, distribution);
+}
+API curandStatus_t curandDestroyDistribution(curandDiscreteDistribution_t distribution)
+{
+    if (!distribution)
+        return CURAND_STATUS_NOT_INITIALIZED;
+    return cudaFree(distribution) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_PREEXISTING_FAILURE;
 }
 
 API curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t *vectors[], curandDirectionVectorSet_t set)

@@ -7,7 +7,18 @@
 namespace vgc_rand
 {
 
-enum Shape { BITS, LONG_BITS, UNIFORM, UNIFORM_DOUBLE, NORMAL, NORMAL_DOUBLE, LOG_NORMAL, LOG_NORMAL_DOUBLE, POISSON };
+enum Shape {
+    BITS,
+    LONG_BITS,
+    UNIFORM,
+    UNIFORM_DOUBLE,
+    NORMAL,
+    NORMAL_DOUBLE,
+    LOG_NORMAL,
+    LOG_NORMAL_DOUBLE,
+    POISSON,
+    DISCRETE
+};
 
 // One call's numbers. Groups of numbers, as a stream draws them at once, go round the streams from `first` on.
 struct Draw {
@@ -16,6 +27,7 @@ struct Draw {
     size_t count;
     double mean, deviation; // mean: lambda of POISSON
     unsigned first;
+    curandDiscreteDistribution_t distribution; // of DISCRETE
 };
 
 // A family of pseudo-random generators: each unit has one, since a program compiles what it uses.
@@ -30,6 +42,7 @@ struct Family {
 const Family *xorwow();
 const Family *mrg();
 const Family *philox();
+const Family *mt19937();
 
 // Points offset and on of `dimensions` sequences, one after another. `scrambles` may be null.
 struct QuasiDraw {
@@ -40,6 +53,10 @@ struct QuasiDraw {
 };
 cudaError_t draw_sobol32(const QuasiDraw &draw, cudaStream_t stream);
 cudaError_t draw_sobol64(const QuasiDraw &draw, cudaStream_t stream);
+
+// Distributions in device memory, which the caller frees.
+curandStatus_t make_poisson(double lambda, curandDiscreteDistribution_t *result);
+curandStatus_t make_binomial(unsigned n, double p, curandDiscreteDistribution_t *result);
 
 constexpr unsigned MOST_DIMENSIONS = 1111;
 const unsigned *directions32(bool scrambled);

@@ -20,8 +20,10 @@ __device__ void put_four(const Draw &draw, size_t at, float4 x)
 template <> __device__ void group_at(const Draw &draw, curandStatePhilox4_32_10_t *state, size_t at)
 {
     const float mean = (float)draw.mean, deviation = (float)draw.deviation;
-    if (draw.shape == BITS || draw.shape == POISSON) {
-        const uint4 x = draw.shape == BITS ? curand4(state) : curand_poisson4(state, draw.mean);
+    if (draw.shape == BITS || draw.shape == POISSON || draw.shape == DISCRETE) {
+        const uint4 x = draw.shape == BITS      ? curand4(state)
+                        : draw.shape == POISSON ? curand_poisson4(state, draw.mean)
+                                                : curand_discrete4(state, draw.distribution);
         put(draw, at, x.x);
         put(draw, at + 1, x.y);
         put(draw, at + 2, x.z);

@@ -30,6 +30,8 @@ template <class State> __device__ void group_at(const Draw &draw, State *state, 
         put(draw, at, curand_uniform_double(state));
     else if (draw.shape == POISSON)
         put(draw, at, curand_poisson(state, draw.mean));
+    else if (draw.shape == DISCRETE)
+        put(draw, at, curand_discrete(state, draw.distribution));
     else if (draw.shape == NORMAL || draw.shape == LOG_NORMAL) {
         const float2 x = curand_normal2(state);
         const float a = mean + deviation * x.x, b = mean + deviation * x.y;

@@ -21,6 +21,8 @@ template <class State> __device__ void put_point(const Draw &draw, State *state,
         ((double *)draw.output)[at] = curand_uniform_double(state);
     else if (draw.shape == POISSON)
         ((unsigned *)draw.output)[at] = curand_poisson(state, draw.mean);
+    else if (draw.shape == DISCRETE)
+        ((unsigned *)draw.output)[at] = curand_discrete(state, draw.distribution);
     else if (draw.shape == NORMAL || draw.shape == LOG_NORMAL) {
         const float x = mean + deviation * curand_normal(state);
         ((float *)draw.output)[at] = draw.shape == NORMAL ? x : expf(x);
