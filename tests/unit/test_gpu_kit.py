@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu import native_programs
 from tests.limits import HANGS_AFTER_S
 from tools.common import REPOSITORY
-from tools.gpu import kit, kit_run, packages
+from tools.gpu import kit, kit_run, packages, programs
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 PROGRAM = """
@@ -26,6 +27,7 @@ print(json.dumps({
     "paths": os.environ["PYTHONPATH"],
     "headers": os.environ["CPATH"],
     "commit": os.environ.get("VGC_COMMIT"),
+    "programs": os.environ.get("VGC_GPU_PROGRAMS"),
 }))
 sys.exit(7)
 """
@@ -213,3 +215,13 @@ def test_kit_without_the_project_says_so(made: Path) -> None:
     done = run(made)
     assert done.returncode == 1
     assert f"{kit_run.PROGRAM} is neither here nor above" in done.stderr
+
+
+def test_guests_programs_are_built_and_found(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``run.py`` names their folder to the tests."""
+    wanted = {"bits": native_programs.programs()["bits"]}
+    monkeypatch.setattr(native_programs, "programs", lambda: wanted)
+    folder = made / "build" / "gpu-kit" / kit_run.PROGRAMS
+    assert programs.build(folder) == []
+    assert [path.name for path in folder.iterdir()] == ["bits"]
+    assert json.loads(run(made).stdout)["programs"] == str(folder)

@@ -24,7 +24,7 @@ from typing import Final
 
 from bench.provenance import commit
 from tools.common import BUILD, REPOSITORY, cache_folder, die, locked, say
-from tools.gpu import kit_run, packages
+from tools.gpu import kit_run, packages, programs
 
 TARGET_PYTHON: Final = "3.12"
 LIMIT_MIB: Final = 16
@@ -37,12 +37,12 @@ environment has, does not work on 3.12."""
 PLATFORMS: Final = tuple(f"manylinux{name}_x86_64" for name in ("_2_34", "_2_28", "_2_17", "2014"))
 IN_ANOTHER_FOLDER: Final = re.compile(r"#\s*include\s*<(\S+/pyconfig\.h)>")
 NOT_FOR_EXTENSIONS: Final = "internal"
-OF_A_KIT: Final = ("include", "run.py", kit_run.FACTS)
+OF_A_KIT: Final = ("include", "run.py", kit_run.FACTS, kit_run.PROGRAMS)
 """Files of a kit besides wheels."""
 
 
-def make(folder: Path, python: str) -> int:
-    """Makes a new kit in `folder`; returns its size in bytes."""
+def make(folder: Path, python: str, *, with_programs: bool = False) -> int:
+    """Makes a new kit in `folder`, if wanted with programs of guests; returns its size in bytes."""
     refuse_what_is_no_kit(folder)
     pins = wanted(python)
     say(f"making a kit for Python {python} in {folder}")
@@ -55,6 +55,8 @@ def make(folder: Path, python: str) -> int:
     for wheel in wheels:
         shutil.copy(wheel, folder)
     headers = copy_headers(folder / "include", python)
+    if with_programs:
+        add_programs(folder / kit_run.PROGRAMS)
     files = tracked_files()
     facts = {
         "python": python,
@@ -126,6 +128,12 @@ def _download(folder: Path, pins: Mapping[str, str], python: str) -> None:
     done = subprocess.run([*pip, "--only-binary=:all:", *target, "--dest", str(folder), *names], check=False)
     if done.returncode != 0:
         die(f"pip could not download wheels for Python {python}: {' '.join(names)}", hint="its own message is above")
+
+
+def add_programs(folder: Path) -> None:
+    """Builds the guests' programs that ``tests/gpu/test_native.py`` compares with native ones."""
+    if failed := programs.build(folder):
+        say(f"not built by mynvcc, and so not in the kit: {', '.join(failed)}")
 
 
 # ---- headers -----------------------------------------------------------------------------------
@@ -220,8 +228,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--python", type=parsed_version, default=TARGET_PYTHON, help="default: %(default)s")
     parser.add_argument("--out", type=Path, default=BUILD / "gpu-kit", help="default: build/gpu-kit")
+    parser.add_argument("--without-programs", action="store_true", help="leave out the CUDA programs of guests")
     args = parser.parse_args(argv)
-    size = make(args.out.resolve(), args.python)
+    size = make(args.out.resolve(), args.python, with_programs=not args.without_programs)
     print(
         f"{args.out}: {size / MIB:.1f} MiB; to be on the machine: {', '.join(packages.LEFT_TO_MACHINE)}, gcc, NVIDIA's compilers"
     )

@@ -22,6 +22,8 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
 FACTS = "kit.json"
+PROGRAMS = "programs"
+"""Folder of programs for guests, as mynvcc has built them."""
 LEAST_PYTHON = (3, 11)
 PROGRAM = Path("tools", "gpu", "__main__.py")
 
@@ -61,6 +63,8 @@ def _prepare(root: Path, site: str, facts: dict) -> None:  # type: ignore[type-a
     """Makes this process and its children find the kit's packages, before the machine's, and its headers."""
     sys.path[:0] = [str(root), site]
     os.environ["PYTHONPATH"] = _joined(site, os.environ.get("PYTHONPATH"))
+    if (KIT / PROGRAMS).is_dir():
+        os.environ["VGC_GPU_PROGRAMS"] = str(KIT / PROGRAMS)
     os.environ["CPATH"] = _joined(os.environ.get("CPATH"), str(KIT / "include"))
     if "VGC_COMMIT" not in os.environ and not (root / ".git").exists():
         same = digest(root, facts["files"]) == facts["digest"]

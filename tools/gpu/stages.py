@@ -27,7 +27,7 @@ SPARE_S: Final = 70
 STANDS: Final = ("computing", "walls", "zero_copy", "shares", "faults")
 """Basic tests, which show whether the engine works at all; the simplest first."""
 
-THEN: Final = ("features", "binaries", "control", "others")
+THEN: Final = ("features", "textures", "native", "binaries", "control", "others")
 """Order of the other tests; files in neither list come last."""
 
 
