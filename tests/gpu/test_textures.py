@@ -18,6 +18,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.protocol.test_guest_textures import (  # noqa: F401  collected here, with the fixtures of this module
     SOURCE,
     test_levels_and_layers,
+    test_references_are_bound_by_name,
     test_texture_of_an_array,
     test_textures_of_memory,
 )
@@ -25,9 +26,6 @@ from tests.vm.vgcd import VmSettings
 
 MIB = 1 << 20
 COUNT, SPARE_MIB = 48, 6
-DEVICE_CODE = "\n".join(line for line in SOURCE.splitlines() if "bound" not in line)
-"""The kernels without a texture reference, which NVIDIA's compilers do not know."""
-
 FILTER = """
 extern "C" __global__ void sample(cudaTextureObject_t t, const float2 *at, float *out, int count)
 {
@@ -51,7 +49,7 @@ def dev(request: pytest.FixtureRequest) -> Iterator[vgc.Device]:
 
 @pytest.fixture
 def program(dev: vgc.Device) -> vgc.Program:
-    return dev.compile(DEVICE_CODE)
+    return dev.compile(SOURCE)
 
 
 def texture(dev: vgc.Device, array: vgc.TextureArray, **fields: Any) -> np.uint64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -161,9 +162,41 @@ def test_lambdas_and_constant_expressions_are_device_code_without_an_option() ->
         assert names == {"_Z8for_eachIZ4mainEUliE_EvT_", "_Z8for_eachIZ4mainEUliE0_EvT_"}
 
 
-def test_texture_references_are_refused_by_name() -> None:
-    log = log_of("texture<float, 1> ref;\n__global__ void k(float *p) { *p = tex1Dfetch(ref, 1); }\n", compiler="auto")
-    assert "NVIDIA's compilers have no texture references (texture<...>) since CUDA 12" in log
+REFERENCES = """
+texture<uchar4, 2, cudaReadModeNormalizedFloat> image;
+static texture<int> ints;
+surface<void, 2> out;
+extern "C" __global__ void k(float *p)
+{
+    float old;
+    surf2Dread(&old, out, 8, 1);
+    p[0] = tex2D(image, 1.5f, 2.5f).x + tex1Dfetch(ints, 3) + old;
+    surf2Dwrite(p[0], out, 4, 5);
+}
+"""
+BINDING = """
+int main()
+{
+    ints.filterMode = cudaFilterModePoint;
+    cudaArray_t array = nullptr;
+    cudaBindTexture(nullptr, ints, nullptr, 64);
+    cudaBindTextureToArray(image, array);
+    k<<<1, 1>>>(nullptr);
+}
+"""
+
+
+@pytest.mark.parametrize("host_code", ["", BINDING])
+def test_texture_references_are_variables_that_begin_with_their_object(host_code: str) -> None:
+    """NVIDIA's compilers have none since CUDA 12: a header brings them back."""
+    image, _ = compile_image(REFERENCES + host_code, compiler="auto", hooks="off")
+    assert {variable.name for variable in cubin.parse(image).variables} == {"image", "ints", "out"}
+    assert all(variable.size >= 8 for variable in cubin.parse(image).variables)
+
+
+def test_errors_are_in_the_sources_lines_although_it_has_references() -> None:
+    log = log_of("texture<float, 1> ref;\n__global__ void k(float *p) { *p = tex1Dfetch(reg, 1); }\n", compiler="auto")
+    assert re.search(r"\(2\): error: identifier \"reg\" is undefined", log)
 
 
 def test_architecture_is_the_gpus_and_not_the_programs() -> None:

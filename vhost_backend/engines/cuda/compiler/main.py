@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 
-from . import cubin, options, tools, trailer
+from . import cubin, options, references, tools, trailer
 from .errors import CompileError, ToolError
 
 _TEXTURE_REFERENCE = b"texture<"
@@ -58,6 +58,13 @@ class CommandLine:
         """Bytes of the guest's program."""
         return tools.read(self["input"])
 
+    def rewrite(self) -> None:
+        """Makes the references of a source in CUDA variables, in the file that is compiled."""
+        source = self.source()
+        text = references.rewritten(source)
+        if text != source:
+            tools.write(self["input"], text)
+
     def without_folders(self, log: str) -> str:
         """Removes the host's folders from names of headers in a log."""
         for folder in sorted([*self.include_dirs, *self.nvcc_dirs, *self.later_dirs], key=len, reverse=True):
@@ -77,6 +84,7 @@ def source_by_nvrtc(line: CommandLine) -> bytes:
     """Compiles CUDA source to a cubin with NVRTC, in this process; with nvcc, if NVRTC finds errors and nvcc is there:
     host code has no other sign.
     """
+    line.rewrite()
     try:
         return _by_nvrtc(line)
     except ToolError as error:
@@ -111,6 +119,7 @@ def _by_nvrtc(line: CommandLine) -> bytes:
 
 def source_by_nvcc(line: CommandLine) -> bytes:
     """Compiles CUDA source to a cubin with nvcc and the host's C++ compiler."""
+    line.rewrite()
     try:
         return _by_nvcc(line)
     except ToolError as error:
@@ -118,8 +127,8 @@ def source_by_nvcc(line: CommandLine) -> bytes:
 
 
 def _removed(source: bytes) -> str:
-    """Note on what a source uses that NVIDIA's compilers no longer have; empty if it uses nothing of that."""
-    if _TEXTURE_REFERENCE not in source.replace(b" ", b""):
+    """Note on what a source uses that NVIDIA's compilers no longer have, in a form that could not be brought back."""
+    if _TEXTURE_REFERENCE not in source.replace(b" ", b"") or references.is_rewritten(source):
         return ""
     return (
         "vgc-cudacc: note: NVIDIA's compilers have no texture references (texture<...>) since CUDA 12; texture objects"
