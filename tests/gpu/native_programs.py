@@ -29,7 +29,6 @@ NOT_THE_SAME: Final = {
     "clocks": "it prints times",
     "device_properties": "a guest is told what it may use",
     "texture_references": "NVIDIA's compilers have none since CUDA 12",
-    "old_shuffles": "NVIDIA's compilers have none for these GPUs",
 }
 """Programs whose two builds need not agree, and why."""
 

@@ -194,6 +194,22 @@ def test_texture_references_are_variables_that_begin_with_their_object(host_code
     assert all(variable.size >= 8 for variable in cubin.parse(image).variables)
 
 
+@pytest.mark.parametrize("host_code", ["", "int main() { old<<<1, 32>>>(nullptr); }"])
+def test_warp_functions_without_a_mask_are_there(host_code: str) -> None:
+    """NVIDIA's headers have none for GPUs since sm_70."""
+    source = """
+        __global__ void old(int *out)
+        {
+            int lane = threadIdx.x;
+            float half = __shfl_xor(0.5f * lane, 1) + __shfl_up(1.0f, 2u);
+            out[lane] = __shfl_down(lane, 4) + __shfl(3, 0, 16) + __all(lane < 3) + __any(lane) + (half < 1);
+            out[32] = __ballot(lane);
+        }"""
+    image, log = compile_image(source + host_code, compiler="auto", hooks="off")
+    assert [kernel.name for kernel in cubin.parse(image).kernels] == ["_Z3oldPi"]
+    assert log == ""
+
+
 def test_errors_are_in_the_sources_lines_although_it_has_references() -> None:
     log = log_of("texture<float, 1> ref;\n__global__ void k(float *p) { *p = tex1Dfetch(reg, 1); }\n", compiler="auto")
     assert re.search(r"\(2\): error: identifier \"reg\" is undefined", log)

@@ -34,3 +34,5 @@ cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t *, siz
 cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t, cudaGraphNode_t *, size_t *);
 
 #endif
+
+#include "../include/vgc_old_warps.h"

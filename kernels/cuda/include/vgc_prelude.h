@@ -9,3 +9,4 @@
 #include "assert.h"
 #include "math.h"
 #include "stddef.h"
+#include "vgc_old_warps.h"
