@@ -52,6 +52,14 @@ __global__ void on_device(int *numbers)
     numbers[threadIdx.x] += 1;
 }
 
+#ifdef BIG // more than the allotment: the device has no room for this file's program
+__device__ char big[100 << 20];
+__global__ void fill_big()
+{
+    big[threadIdx.x] = 1;
+}
+#endif
+
 static void launches(int count)
 {
     int *numbers, first;

@@ -157,3 +157,27 @@ def test_only_marked_and_chosen_kernels_get_a_cpu_version(host: GuestHost, tmp_p
     assert mynvcc("--either=f?t", tmp_path / "unfit.cu", "-o", tmp_path / "chosen") == ""
     assert run(host, tmp_path / "plain", VGC_EITHER_SIDE="gpu")[1] == {}
     assert run(host, tmp_path / "chosen", VGC_EITHER_SIDE="gpu")[1] == {"fit": (1, 0)}
+
+
+def test_without_a_fallback_memory_beyond_the_allotment_is_an_error(host: GuestHost, folder: Path) -> None:
+    assert run(host, folder / "choices", "exhaust", "100")[0] == "exhaust cudaErrorMemoryAllocation\n"
+
+
+def test_memory_beyond_the_allotment_is_the_guests_for_kernels_on_the_cpu(host: GuestHost, folder: Path) -> None:
+    within, _, said = run(host, folder / "choices", "exhaust", "40", VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+    assert said == ""
+    output, counts, said = run(host, folder / "choices", "exhaust", "100", VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+    assert counts["add"] == (1, 2)
+    assert output.split()[:4] == within.split()[:4]
+    assert output.split()[4:] == ["cudaErrorMemoryAllocation", within.split()[-1]], "a kernel without a CPU version"
+    assert said.count("the VM's device memory is used up") == 1
+
+
+def test_program_without_room_on_the_device_runs_on_the_cpu(host: GuestHost, tmp_path: Path) -> None:
+    mynvcc("-DBIG", SOURCES / "cudart_either_choices.cu", "-o", tmp_path / "big")
+    output, counts, said = run(host, tmp_path / "big", "launches", "5", VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+    assert counts["add"] == (0, 5)
+    assert output == "last 26\n"
+    assert said.count("the VM has no room for the program's device code") == 1
+    failed = host.run("env", "VGC_EITHER_SIDE=gpu", tmp_path / "big", "launches", "5")
+    assert failed.stdout == "last 0\n", "without a fallback nothing is launched"

@@ -10,8 +10,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* A function by the linker's name or, if no other has it, by its name in the source; to be called as what it is. NULL: there
- * is none. */
+/* A function by the linker's name or, if no other has it, by its name in the source; to be called as what it is. NULL if
+ * the program has no such function. */
 void *vgc_local_function(const char *name);
 /* Calls `visit` for each; the address of a kernel is NULL. */
 void vgc_local_functions(void (*visit)(const char *name, const char *source_name, void *address, void *data), void *data);

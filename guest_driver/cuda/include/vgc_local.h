@@ -16,7 +16,7 @@ enum vgc_local_flag {
 
 enum vgc_local_failure { VGC_LOCAL_TRAP, VGC_LOCAL_ASSERT };
 
-/* What the library asks of the runtime, for the running thread. */
+/* Functions of the runtime that the library calls, for the running thread. */
 struct vgc_local_calls {
     void (*barrier)(void);
     int (*reduce)(int kind, int predicate);

@@ -14,6 +14,7 @@ struct rt_range {
     struct rt_device *device;
     unsigned flags;
     bool is_reserved; /* in this process's address space, too */
+    bool is_spare;    /* the process's own, in place of device memory: spare.c */
     void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror */
 };
 
@@ -46,6 +47,22 @@ bool rt_managed_adopt(const void *address);
 cudaError_t rt_adopted_release(struct rt_device *device);
 /* Likewise, when the device's side is gone already. */
 void rt_adopted_forget(struct rt_device *device);
+
+/* ---- spare.c: memory of the process in place of the device's, with VGC_FALLBACK=cpu ------------------------------ */
+
+/* Is $VGC_FALLBACK "cpu", and has the program kernels that can do with it? */
+bool rt_falls_back(void);
+/* Says once, on standard error, what is done without the device. */
+void rt_tell_fallback(const char *why);
+/* Device memory as of rt_allocate(), or the process's if the device has no more. */
+cudaError_t rt_allocate_anywhere(struct rt_device *device, size_t size, void **pointer);
+void rt_free_spare(const struct rt_range *range);
+bool rt_has_spare(void);
+bool rt_is_spare(const void *pointer);
+/* Fills such memory in the order of a stream of the device. */
+cudaError_t rt_fill_spare(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
+/* To be called before a kernel is sent to the device: an error if it is given such memory. */
+cudaError_t rt_check_spare(const struct rt_launch *launch);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 

@@ -194,7 +194,7 @@ std::string Compiler::blob_of(const Input &input) const
 }
 
 /// Builds a shared library with CPU versions of the kernels that are marked or chosen, by compiling the device code for
-/// the processor of the guest. "" if there are none.
+/// the processor of the guest. "" if no kernel has one.
 std::string Compiler::local_library(const Input &input) const
 {
     const std::string stem = stem_of(input.path), text = work.file(stem + ".local.ll");

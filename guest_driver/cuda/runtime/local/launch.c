@@ -176,6 +176,17 @@ static bool sample(const void *host, const struct rt_shape *shape, size_t shared
     return true;
 }
 
+/* The kernel's program has no room on the device, and the program goes on without. */
+static bool has_no_room(struct rt_device *device, struct rt_function *function)
+{
+    struct vgc_function *loaded;
+    cudaError_t error = rt_load_function(device, function, &loaded);
+    if (error != cudaErrorMemoryAllocation && error != cudaErrorLaunchOutOfResources)
+        return false;
+    rt_tell_fallback("the VM has no room for the program's device code");
+    return true;
+}
+
 bool rt_local_launch(const void *host, dim3 grid, dim3 block, size_t shared, void *const *arguments,
                      cudaStream_t stream, uint32_t flags, cudaError_t *error)
 {
@@ -188,17 +199,19 @@ bool rt_local_launch(const void *host, dim3 grid, dim3 block, size_t shared, voi
     struct rt_either *either = function->either;
     bool is_sample;
     enum rt_side side = rt_local_choose(either, &shape, &is_sample);
-    if (side == RT_CPU) {
+    bool is_without = false;
+    if (side == RT_CPU || rt_falls_back()) {
         *error = rt_current(&device);
         if (*error != cudaSuccess)
             return true;
-        if (is_captured(device, stream) || !rt_local_can_reach(device))
-            side = RT_GPU;
+        is_without = rt_falls_back() && has_no_room(device, function);
+        bool can_run = !is_captured(device, stream) && rt_local_can_reach(device);
+        side = can_run && (side == RT_CPU || is_without || rt_has_spare()) ? RT_CPU : RT_GPU;
     }
     (void)atomic_fetch_add(&either->count[side], 1);
     if (side == RT_GPU)
         return is_sample && sample(host, &shape, shared, arguments, stream, error);
-    *error = check(device, host, &shape, shared);
+    *error = is_without ? cudaSuccess : check(device, host, &shape, shared);
     if (*error == cudaSuccess)
         *error = submit(device, either, &shape, arguments, stream);
     return true;

@@ -176,7 +176,9 @@ void rt_addresses_forget(struct rt_device *device)
         (void)pthread_rwlock_unlock(&lock);
         if (!found)
             return;
-        if (rt_remove_range(gone.begin, &gone) && gone.is_reserved)
+        if (rt_remove_range(gone.begin, &gone) && gone.is_spare)
+            rt_free_spare(&gone);
+        else if (gone.is_reserved)
             rt_release(gone.begin, gone.size);
     }
 }

@@ -245,6 +245,8 @@ cudaError_t rt_issue_copy_3d(struct rt_device *device, const struct cudaMemcpy3D
         return error;
     if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX)
         return rt_explain(cudaErrorInvalidValue, "a box of %zu bytes x %zu x %zu", box.width, box.height, box.depth);
+    to_host |= box.dst.array == NULL && rt_is_spare(box.dst.pointer);
+    from_host |= box.src.array == NULL && rt_is_spare(box.src.pointer);
     if (to_host && from_host) {
         error = rt_wait_stream(device, number);
         copy_on_host(&box);

@@ -26,7 +26,7 @@ static cudaError_t allocate_rows(void **memory, size_t *pitch, size_t width, siz
     *pitch = (width + PITCH_ALIGN - 1) & ~(size_t)(PITCH_ALIGN - 1);
     if (__builtin_mul_overflow(*pitch, rows, &bytes))
         return rt_explain(cudaErrorMemoryAllocation, "%zu rows of %zu bytes", rows, *pitch);
-    return rt_allocate(device, bytes, memory);
+    return rt_allocate_anywhere(device, bytes, memory);
 }
 
 RT_API cudaError_t cudaMallocPitch(void **memory, size_t *pitch, size_t width, size_t height)
@@ -101,6 +101,8 @@ cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32
     struct rt_device *owner = rt_device_of(fill->dst, device);
     if (fill->width == 0 || fill->height == 0 || fill->depth == 0)
         return cudaSuccess;
+    if (rt_is_spare(fill->dst))
+        return rt_fill_spare(device, fill, number);
     cudaError_t error = owner != device ? rt_wait_stream(device, number) : cudaSuccess;
     if (error != cudaSuccess)
         return error;

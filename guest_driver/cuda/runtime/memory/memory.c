@@ -52,6 +52,10 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
 
 cudaError_t rt_free(const struct rt_range *range)
 {
+    if (range->is_spare) {
+        rt_free_spare(range);
+        return cudaSuccess;
+    }
     cudaError_t released = rt_adopted_release(range->device);
     if (released != cudaSuccess)
         return released;
@@ -70,7 +74,7 @@ RT_API cudaError_t cudaMalloc(void **memory, size_t bytes)
     if (error == cudaSuccess)
         error = rt_check_unsafe();
     if (error == cudaSuccess && bytes > 0)
-        error = rt_allocate(device, bytes, memory);
+        error = rt_allocate_anywhere(device, bytes, memory);
     return rt_return(error);
 }
 
@@ -180,6 +184,11 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
     cudaError_t error = rt_check_copy(&sides, &to_device, &from_device);
     if (error != cudaSuccess || size == 0)
         return error;
+    if (rt_has_spare()) {
+        to_device = to_device && !rt_is_spare(dst);
+        from_device = from_device && !rt_is_spare(src);
+        detached = false; /* the next work may be the CPU's */
+    }
     if (!to_device && !from_device) {
         error = rt_error(vgc_stream_synchronize(opened, stream));
         memmove(dst, src, size);

@@ -134,6 +134,8 @@ static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **argume
     if (error == cudaSuccess)
         error = rt_prepare_launch(device, host, grid, block, shared, flags, &operation.launch);
     operation.launch.arguments = arguments;
+    if (error == cudaSuccess)
+        error = rt_check_spare(&operation.launch);
     return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 

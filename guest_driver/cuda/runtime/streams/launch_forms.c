@@ -45,6 +45,8 @@ static cudaError_t launch(const cudaLaunchConfig_t *config, const void *function
         error = rt_prepare_launch(device, function, config->gridDim, config->blockDim, config->dynamicSmemBytes, flags,
                                   &operation.launch);
     operation.launch.arguments = arguments;
+    if (error == cudaSuccess)
+        error = rt_check_spare(&operation.launch);
     return error == cudaSuccess ? rt_submit(device, config->stream, &operation) : error;
 }
 

@@ -1,0 +1,102 @@
+/* Memory beyond the VM's allotment, with VGC_FALLBACK=cpu: what cudaMalloc() cannot have of the device is memory of the
+ * process, for kernels that have CPU versions. While there is some, all such kernels run on the CPU; others that are
+ * given it are refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime.h"
+
+static _Atomic size_t num_spare;
+
+bool rt_falls_back(void)
+{
+    const char *fallback = getenv("VGC_FALLBACK");
+    return fallback != NULL && strcmp(fallback, "cpu") == 0 && atomic_load(&rt_num_either) > 0;
+}
+
+void rt_tell_fallback(const char *why)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&is_told))
+        (void)fprintf(stderr, "virtio-gpu-compute: %s: kernels go on in their CPU versions\n", why);
+}
+
+cudaError_t rt_allocate_anywhere(struct rt_device *device, size_t size, void **pointer)
+{
+    cudaError_t error = rt_allocate(device, size, pointer);
+    if (error != cudaErrorMemoryAllocation || !rt_falls_back())
+        return error;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error;
+    const struct rt_range range = {.begin = (uint64_t)(uintptr_t)memory,
+                                   .size = size,
+                                   .kind = RT_DEVICE_MEMORY,
+                                   .device = device,
+                                   .is_reserved = true,
+                                   .is_spare = true};
+    cudaError_t added = rt_add_range(&range);
+    if (added != cudaSuccess) {
+        (void)munmap(memory, size);
+        return added;
+    }
+    (void)atomic_fetch_add(&num_spare, 1);
+    rt_tell_fallback("the VM's device memory is used up, further memory is the guest's own");
+    *pointer = memory;
+    return cudaSuccess;
+}
+
+void rt_free_spare(const struct rt_range *range)
+{
+    (void)munmap((void *)(uintptr_t)range->begin, range->size);
+    (void)atomic_fetch_sub(&num_spare, 1);
+}
+
+bool rt_has_spare(void)
+{
+    return atomic_load_explicit(&num_spare, memory_order_relaxed) > 0;
+}
+
+bool rt_is_spare(const void *pointer)
+{
+    struct rt_range range;
+    return rt_has_spare() && rt_find_range(pointer, &range) && range.is_spare;
+}
+
+static void fill_row(uint8_t *row, const struct rt_fill *fill)
+{
+    for (size_t i = 0; i < fill->width; i += fill->unit)
+        memcpy(row + i, &fill->value, fill->unit); /* little endian */
+}
+
+cudaError_t rt_fill_spare(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
+{
+    cudaError_t error = rt_wait_stream(device, number);
+    for (size_t z = 0; z < fill->depth; z++)
+        for (size_t y = 0; y < fill->height; y++)
+            fill_row((uint8_t *)fill->dst + z * fill->slice + y * fill->pitch, fill);
+    return error;
+}
+
+/* Looks at all words of the arguments, as structs may have pointers. */
+cudaError_t rt_check_spare(const struct rt_launch *launch)
+{
+    if (!rt_has_spare())
+        return cudaSuccess;
+    for (uint32_t i = 0; i < launch->num_arguments; i++) {
+        struct vgc_param param;
+        if (vgc_function_param(launch->loaded, i, &param) != VGC_OK)
+            continue;
+        for (uint32_t at = 0; at + sizeof(void *) <= param.size; at += sizeof(void *)) {
+            void *word;
+            memcpy(&word, (const uint8_t *)launch->arguments[i] + at, sizeof(word));
+            if (rt_is_spare(word))
+                return rt_explain(cudaErrorMemoryAllocation,
+                                  "%s has no CPU version that can run, and memory at %p is beyond the VM's allotment",
+                                  launch->function->name, word);
+        }
+    }
+    return cudaSuccess;
+}
