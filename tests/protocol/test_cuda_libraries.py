@@ -101,3 +101,8 @@ def test_cusolver_finds_eigenvalues_and_singular_values(host: GuestHost, case: s
 @pytest.mark.parametrize("case", cases("cusolver_sparse"))
 def test_cusolver_solves_sparse_systems(host: GuestHost, case: str) -> None:
     run(host, "cusolver_sparse", case)
+
+
+@pytest.mark.parametrize("case", cases("cusparse_blocks"))
+def test_cusparse_makes_blocks_and_prunes(host: GuestHost, case: str) -> None:
+    run(host, "cusparse_blocks", case)

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "plans.h"
+#include "structure.h"
 
 using namespace vgc_sparse;
 
@@ -217,6 +218,11 @@ cusparseStatus_t Plan::analyse(const cusparseSpMatDescr &a, cusparseOperation_t 
     base_ = a.base == CUSPARSE_INDEX_BASE_ONE;
     const auto missing = std::find(rows.diagonals.begin(), rows.diagonals.end(), -1);
     const bool unit = part == Part::TRIANGLE && a.diagonal == CUSPARSE_DIAG_TYPE_UNIT;
+    lacks_diagonal_ = missing != rows.diagonals.end();
+    values_ = a.values;
+    element_ = size_of(a.type);
+    const bool is_sliced = a.format == CUSPARSE_FORMAT_SLICED_ELLPACK;
+    bytes_ = (size_t)(is_sliced ? a.ell_cols : a.nnz * a.block_rows * a.block_cols) * element_;
     missing_ = unit || missing == rows.diagonals.end() ? NONE : (int)(missing - rows.diagonals.begin());
     TRY(status_of(cudaMemcpy(device_, numbers.data(), numbers.size() * sizeof(int), cudaMemcpyHostToDevice)));
     rows_ = rows.count;
@@ -242,4 +248,18 @@ cusparseStatus_t Plan::tell_pivot(const cusparseContext &context, int *position)
     else
         *position = told;
     return found ? CUSPARSE_STATUS_ZERO_PIVOT : CUSPARSE_STATUS_SUCCESS;
+}
+cusparseStatus_t Plan::update(const void *values, bool only_diagonal, cudaStream_t stream)
+{
+    CHECK(rows_ >= 0 && values && !(only_diagonal && lacks_diagonal_), INVALID_VALUE);
+    if (!bytes_)
+        return CUSPARSE_STATUS_SUCCESS;
+    if (!updated) {
+        CHECK(cudaMalloc(&updated, bytes_) == cudaSuccess, ALLOC_FAILED);
+        TRY(status_of(cudaMemcpyAsync(updated, values_, bytes_, cudaMemcpyDeviceToDevice, stream)));
+    }
+    if (!only_diagonal)
+        return status_of(cudaMemcpyAsync(updated, values, bytes_, cudaMemcpyDefault, stream));
+    return status_of(
+        scatter_elements(updated, values, {(void *)structure().diagonals, 0, 0}, rows_, (int)element_, stream));
 }

@@ -58,6 +58,8 @@ class Plan
     cusparseStatus_t forget_pivot(cudaStream_t stream);
     // Waits, and writes the first row (or row of blocks) that lacks a pivot, else -1; by the handle's pointer mode.
     cusparseStatus_t tell_pivot(const cusparseContext &context, int *position) const;
+    // Copies all values of the matrix, or those of its diagonal in the order of rows, for solves from now on.
+    cusparseStatus_t update(const void *values, bool only_diagonal, cudaStream_t stream);
     // Values of the matrix that an update has put in place of the descriptor's; null without one.
     void *updated = nullptr;
 
@@ -66,5 +68,8 @@ class Plan
     int rows_ = -1, entries_ = 0, levels_ = 0, missing_ = 0x7fffffff, block_ = 1, base_ = 0;
     cusparseOperation_t operation_ = CUSPARSE_OPERATION_NON_TRANSPOSE;
     std::vector<Stage> stages_;
+    const void *values_ = nullptr;
+    size_t bytes_ = 0, element_ = 0;
+    bool lacks_diagonal_ = false;
 };
 } // namespace vgc_sparse

@@ -89,6 +89,13 @@ API cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t plan)
 {
     return drop(plan);
 }
+API cusparseStatus_t cusparseSpSV_updateMatrix(cusparseHandle_t handle, cusparseSpSVDescr_t plan, void *values,
+                                               cusparseSpSVUpdate_t part)
+{
+    CHECK(handle, NOT_INITIALIZED);
+    CHECK(plan && (part == CUSPARSE_SPSV_UPDATE_GENERAL || part == CUSPARSE_SPSV_UPDATE_DIAGONAL), INVALID_VALUE);
+    return plan->plan.update(values, part == CUSPARSE_SPSV_UPDATE_DIAGONAL, handle->stream);
+}
 API cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation, const void *alpha,
                                              cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                              cusparseDnVecDescr_t y, cudaDataType type, cusparseSpSVAlg_t,
@@ -126,6 +133,13 @@ API cusparseStatus_t cusparseSpSM_createDescr(cusparseSpSMDescr_t *plan)
 API cusparseStatus_t cusparseSpSM_destroyDescr(cusparseSpSMDescr_t plan)
 {
     return drop(plan);
+}
+API cusparseStatus_t cusparseSpSM_updateMatrix(cusparseHandle_t handle, cusparseSpSMDescr_t plan, void *values,
+                                               cusparseSpSMUpdate_t part)
+{
+    CHECK(handle, NOT_INITIALIZED);
+    CHECK(plan && (part == CUSPARSE_SPSM_UPDATE_GENERAL || part == CUSPARSE_SPSM_UPDATE_DIAGONAL), INVALID_VALUE);
+    return plan->plan.update(values, part == CUSPARSE_SPSM_UPDATE_DIAGONAL, handle->stream);
 }
 API cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation,
                                              cusparseOperation_t operation_b, const void *alpha,

@@ -77,7 +77,9 @@ typedef enum {
     CUSPARSE_SPMM_BSR_ALG1 = 14
 } cusparseSpMMAlg_t;
 typedef enum { CUSPARSE_SPSV_ALG_DEFAULT = 0 } cusparseSpSVAlg_t;
+typedef enum { CUSPARSE_SPSV_UPDATE_GENERAL = 0, CUSPARSE_SPSV_UPDATE_DIAGONAL = 1 } cusparseSpSVUpdate_t;
 typedef enum { CUSPARSE_SPSM_ALG_DEFAULT = 0 } cusparseSpSMAlg_t;
+typedef enum { CUSPARSE_SPSM_UPDATE_GENERAL = 0, CUSPARSE_SPSM_UPDATE_DIAGONAL = 1 } cusparseSpSMUpdate_t;
 typedef enum { CUSPARSE_SDDMM_ALG_DEFAULT = 0 } cusparseSDDMMAlg_t;
 typedef enum { CUSPARSE_SPARSETODENSE_ALG_DEFAULT = 0 } cusparseSparseToDenseAlg_t;
 typedef enum { CUSPARSE_DENSETOSPARSE_ALG_DEFAULT = 0 } cusparseDenseToSparseAlg_t;
@@ -256,6 +258,8 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t opera
 
 cusparseStatus_t cusparseSpSV_createDescr(cusparseSpSVDescr_t *plan);
 cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t plan);
+cusparseStatus_t cusparseSpSV_updateMatrix(cusparseHandle_t handle, cusparseSpSVDescr_t plan, void *values,
+                                           cusparseSpSVUpdate_t part);
 cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation, const void *alpha,
                                          cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                          cusparseDnVecDescr_t y, cudaDataType type, cusparseSpSVAlg_t algorithm,
@@ -269,6 +273,8 @@ cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOperation_t
                                     cudaDataType type, cusparseSpSVAlg_t algorithm, cusparseSpSVDescr_t plan);
 cusparseStatus_t cusparseSpSM_createDescr(cusparseSpSMDescr_t *plan);
 cusparseStatus_t cusparseSpSM_destroyDescr(cusparseSpSMDescr_t plan);
+cusparseStatus_t cusparseSpSM_updateMatrix(cusparseHandle_t handle, cusparseSpSMDescr_t plan, void *values,
+                                           cusparseSpSMUpdate_t part);
 cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation,
                                          cusparseOperation_t operation_b, const void *alpha,
                                          cusparseConstSpMatDescr_t a, cusparseConstDnMatDescr_t b,

@@ -10,6 +10,7 @@ struct bsric02Info;
 struct bsrsv2Info;
 struct bsrsm2Info;
 struct csru2csrInfo;
+struct pruneInfo;
 typedef struct csrilu02Info *csrilu02Info_t;
 typedef struct csric02Info *csric02Info_t;
 typedef struct bsrilu02Info *bsrilu02Info_t;
@@ -17,6 +18,7 @@ typedef struct bsric02Info *bsric02Info_t;
 typedef struct bsrsv2Info *bsrsv2Info_t;
 typedef struct bsrsm2Info *bsrsm2Info_t;
 typedef struct csru2csrInfo *csru2csrInfo_t;
+typedef struct pruneInfo *pruneInfo_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +55,19 @@ cusparseStatus_t cusparseCsr2cscEx2(cusparseHandle_t handle, int m, int n, int n
                                     cusparseCsr2CscAlg_t algorithm, void *buffer);
 cusparseStatus_t cusparseCreateCsru2csrInfo(csru2csrInfo_t *info);
 cusparseStatus_t cusparseDestroyCsru2csrInfo(csru2csrInfo_t info);
+cusparseStatus_t cusparseCreatePruneInfo(pruneInfo_t *info);
+cusparseStatus_t cusparseDestroyPruneInfo(pruneInfo_t info);
+cusparseStatus_t cusparseXcsr2bsrNnz(cusparseHandle_t handle, cusparseDirection_t direction, int m, int n,
+                                     const cusparseMatDescr_t about_a, const int *offsets_a, const int *columns_a,
+                                     int block, const cusparseMatDescr_t about_c, int *offsets_c, int *total);
+cusparseStatus_t cusparseXcsr2gebsrNnz(cusparseHandle_t handle, cusparseDirection_t direction, int m, int n,
+                                       const cusparseMatDescr_t about_a, const int *offsets_a, const int *columns_a,
+                                       const cusparseMatDescr_t about_c, int *offsets_c, int row_block, int col_block,
+                                       int *total, void *buffer);
+cusparseStatus_t cusparseXgebsr2csr(cusparseHandle_t handle, cusparseDirection_t direction, int mb, int nb,
+                                    const cusparseMatDescr_t about_a, const int *offsets_a, const int *columns_a,
+                                    int row_block, int col_block, const cusparseMatDescr_t about_c, int *offsets_c,
+                                    int *columns_c);
 cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, int n, const cusparseMatDescr_t about_a,
                                       int nnz_a, const int *offsets_a, const int *columns_a,
                                       const cusparseMatDescr_t about_b, int nnz_b, const int *offsets_b,
@@ -185,6 +200,92 @@ VGC_INFO(Bsrsm2, bsrsm2)
     cusparseStatus_t cusparse##S##gpsvInterleavedBatch(cusparseHandle_t handle, int algorithm, int m, T *ds, T *dl,    \
                                                        T *d, T *du, T *dw, T *x, int batch, void *buffer);
 
+/* Blocks: their conversions, and products. */
+#define VGC_BLOCK_SIZES(S, T, SUFFIX, SIZE)                                                                            \
+    cusparseStatus_t cusparse##S##csr2gebsr_bufferSize##SUFFIX(                                                        \
+        cusparseHandle_t handle, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t about,          \
+        const T *values, const int *offsets, const int *columns, int row_block, int col_block, SIZE *size);            \
+    cusparseStatus_t cusparse##S##gebsr2gebsc_bufferSize##SUFFIX(                                                      \
+        cusparseHandle_t handle, int mb, int nb, int nnzb, const T *values, const int *offsets, const int *columns,    \
+        int row_block, int col_block, SIZE *size);
+#define VGC_BLOCKS(S, T)                                                                                               \
+    VGC_BLOCK_SIZES(S, T, , int)                                                                                       \
+    VGC_BLOCK_SIZES(S, T, Ext, size_t)                                                                                 \
+    cusparseStatus_t cusparse##S##csr2bsr(cusparseHandle_t handle, cusparseDirection_t direction, int m, int n,        \
+                                          const cusparseMatDescr_t about_a, const T *values_a, const int *offsets_a,   \
+                                          const int *columns_a, int block, const cusparseMatDescr_t about_c,           \
+                                          T *values_c, int *offsets_c, int *columns_c);                                \
+    cusparseStatus_t cusparse##S##csr2gebsr(                                                                           \
+        cusparseHandle_t handle, cusparseDirection_t direction, int m, int n, const cusparseMatDescr_t about_a,        \
+        const T *values_a, const int *offsets_a, const int *columns_a, const cusparseMatDescr_t about_c, T *values_c,  \
+        int *offsets_c, int *columns_c, int row_block, int col_block, void *buffer);                                   \
+    cusparseStatus_t cusparse##S##bsr2csr(cusparseHandle_t handle, cusparseDirection_t direction, int mb, int nb,      \
+                                          const cusparseMatDescr_t about_a, const T *values_a, const int *offsets_a,   \
+                                          const int *columns_a, int block, const cusparseMatDescr_t about_c,           \
+                                          T *values_c, int *offsets_c, int *columns_c);                                \
+    cusparseStatus_t cusparse##S##gebsr2csr(                                                                           \
+        cusparseHandle_t handle, cusparseDirection_t direction, int mb, int nb, const cusparseMatDescr_t about_a,      \
+        const T *values_a, const int *offsets_a, const int *columns_a, int row_block, int col_block,                   \
+        const cusparseMatDescr_t about_c, T *values_c, int *offsets_c, int *columns_c);                                \
+    cusparseStatus_t cusparse##S##gebsr2gebsc(cusparseHandle_t handle, int mb, int nb, int nnzb, const T *values,      \
+                                              const int *offsets, const int *columns, int row_block, int col_block,    \
+                                              T *made_values, int *made_rows, int *made_offsets,                       \
+                                              cusparseAction_t action, cusparseIndexBase_t base, void *buffer);        \
+    cusparseStatus_t cusparse##S##bsrmv(cusparseHandle_t handle, cusparseDirection_t direction,                        \
+                                        cusparseOperation_t operation, int mb, int nb, int nnzb, const T *alpha,       \
+                                        const cusparseMatDescr_t about, const T *values, const int *offsets,           \
+                                        const int *columns, int block, const T *x, const T *beta, T *y);               \
+    cusparseStatus_t cusparse##S##bsrmm(cusparseHandle_t handle, cusparseDirection_t direction,                        \
+                                        cusparseOperation_t operation, cusparseOperation_t operation_b, int mb, int n, \
+                                        int kb, int nnzb, const T *alpha, const cusparseMatDescr_t about,              \
+                                        const T *values, const int *offsets, const int *columns, int block,            \
+                                        const T *b, int ldb, const T *beta, T *c, int ldc);                            \
+    cusparseStatus_t cusparse##S##gemvi_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation, int m,      \
+                                                   int n, int nnz, int *size);                                         \
+    cusparseStatus_t cusparse##S##gemvi(cusparseHandle_t handle, cusparseOperation_t operation, int m, int n,          \
+                                        const T *alpha, const T *a, int lda, int nnz, const T *x, const int *indices,  \
+                                        const T *beta, T *y, cusparseIndexBase_t base, void *buffer);
+
+/* Matrices that keep the larger numbers of others. */
+#define VGC_COMPRESSION(S, T)                                                                                          \
+    cusparseStatus_t cusparse##S##nnz_compress(cusparseHandle_t handle, int m, const cusparseMatDescr_t about,         \
+                                               const T *values, const int *offsets, int *counts, int *total,           \
+                                               T tolerance);                                                           \
+    cusparseStatus_t cusparse##S##csr2csr_compress(cusparseHandle_t handle, int m, int n,                              \
+                                                   const cusparseMatDescr_t about, const T *values,                    \
+                                                   const int *columns, const int *offsets, int nnz, const int *counts, \
+                                                   T *made_values, int *made_columns, int *made_offsets, T tolerance);
+#define VGC_PRUNE(S, T, NAME, PARAMETERS)                                                                              \
+    cusparseStatus_t cusparse##S##prune##NAME##_bufferSizeExt(                                                         \
+        PARAMETERS(T), const T *threshold, const cusparseMatDescr_t made_about, const T *made_values,                  \
+        const int *made_offsets, const int *made_columns, size_t *size);                                               \
+    cusparseStatus_t cusparse##S##prune##NAME##Nnz(PARAMETERS(T), const T *threshold,                                  \
+                                                   const cusparseMatDescr_t made_about, int *made_offsets, int *total, \
+                                                   void *buffer);                                                      \
+    cusparseStatus_t cusparse##S##prune##NAME(PARAMETERS(T), const T *threshold, const cusparseMatDescr_t made_about,  \
+                                              T *made_values, const int *made_offsets, int *made_columns,              \
+                                              void *buffer);                                                           \
+    cusparseStatus_t cusparse##S##prune##NAME##ByPercentage_bufferSizeExt(                                             \
+        PARAMETERS(T), float percentage, const cusparseMatDescr_t made_about, const T *made_values,                    \
+        const int *made_offsets, const int *made_columns, pruneInfo_t info, size_t *size);                             \
+    cusparseStatus_t cusparse##S##prune##NAME##NnzByPercentage(PARAMETERS(T), float percentage,                        \
+                                                               const cusparseMatDescr_t made_about, int *made_offsets, \
+                                                               int *total, pruneInfo_t info, void *buffer);            \
+    cusparseStatus_t cusparse##S##prune##NAME##ByPercentage(                                                           \
+        PARAMETERS(T), float percentage, const cusparseMatDescr_t made_about, T *made_values, const int *made_offsets, \
+        int *made_columns, pruneInfo_t info, void *buffer);
+#define VGC_DENSE(T) cusparseHandle_t handle, int m, int n, const T *a, int lda
+#define VGC_CSR(T)                                                                                                     \
+    cusparseHandle_t handle, int m, int n, int nnz, const cusparseMatDescr_t about, const T *values,                   \
+        const int *offsets, const int *columns
+VGC_PRUNE(S, float, Dense2csr, VGC_DENSE)
+VGC_PRUNE(D, double, Dense2csr, VGC_DENSE)
+VGC_PRUNE(S, float, Csr2csr, VGC_CSR)
+VGC_PRUNE(D, double, Csr2csr, VGC_CSR)
+#undef VGC_PRUNE
+#undef VGC_DENSE
+#undef VGC_CSR
+
 #define VGC_LEGACY(S, T)                                                                                               \
     VGC_CSR_FACTOR(S, T, csrilu02)                                                                                     \
     VGC_CSR_FACTOR(S, T, csric02)                                                                                      \
@@ -194,7 +295,9 @@ VGC_INFO(Bsrsm2, bsrsm2)
     VGC_BOOST(S, T, bsrilu02)                                                                                          \
     VGC_BLOCK_SOLVE(S, T)                                                                                              \
     VGC_ENTRIES(S, T)                                                                                                  \
-    VGC_DIAGONALS(S, T)
+    VGC_DIAGONALS(S, T)                                                                                                \
+    VGC_BLOCKS(S, T)                                                                                                   \
+    VGC_COMPRESSION(S, T)
 VGC_LEGACY(S, float)
 VGC_LEGACY(D, double)
 VGC_LEGACY(C, cuComplex)
@@ -207,6 +310,9 @@ VGC_LEGACY(Z, cuDoubleComplex)
 #undef VGC_BLOCK_SOLVE
 #undef VGC_ENTRIES
 #undef VGC_DIAGONALS
+#undef VGC_BLOCK_SIZES
+#undef VGC_BLOCKS
+#undef VGC_COMPRESSION
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,3 @@
+#include "gemvi.h"
+
+SPARSE_GEMVI(c, ComplexSingle)

@@ -1,0 +1,4 @@
+#include "selections.h"
+
+SPARSE_SELECTION(d, double)
+SPARSE_RANK(d, double)

@@ -1,0 +1,4 @@
+#include "selections.h"
+
+SPARSE_SELECTION(s, float)
+SPARSE_RANK(s, float)

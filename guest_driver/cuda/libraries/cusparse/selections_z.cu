@@ -1,0 +1,3 @@
+#include "selections.h"
+
+SPARSE_SELECTION(z, ComplexDouble)
