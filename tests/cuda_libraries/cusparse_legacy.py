@@ -375,7 +375,7 @@ def residual(dense: NDArray[Any], x: NDArray[Any], right: NDArray[Any], dtype: A
 def tridiagonal() -> None:
     """With pivots where the diagonal is 0, and without where it is large."""
     for dtype in TYPES:
-        for m in (3, 64, 201):
+        for m in (3, 4, 9, 64, 401):
             for name, weight in (("gtsv2", 0.0), ("gtsv2_nopivot", 6.0)):
                 three, dense = diagonals_of(m, 1, dtype, 1, weight)
                 if not weight:

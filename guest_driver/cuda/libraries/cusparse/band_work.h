@@ -23,6 +23,17 @@ typedef cudaError_t BandLaunch(const Band &band, cudaStream_t stream);
 typedef cudaError_t ReductionLaunch(const Reduction &reduction, cudaStream_t stream);
 BandLaunch three_s, three_d, three_c, three_z; // a system for each thread
 BandLaunch five_s, five_d, five_c, five_z;
-BandLaunch columns_s, columns_d, columns_c, columns_z; // one system, a right side for each thread
+// One system of three diagonals in chunks: the unknowns within each are eliminated, with pivots, by a thread for each
+// chunk and right side; what is left are two rows per chunk, a system of five diagonals.
+struct Chunks {
+    const void *lower, *diagonal, *upper; // not changed
+    void *b;
+    void *inner; // five numbers for each row
+    void *outer; // five diagonals of 2 `count` rows, then five numbers for each of these rows
+    void *sides; // 2 `count` numbers for each right side
+    long long m, cols, ld, count;
+};
+typedef cudaError_t ChunksLaunch(const Chunks &chunks, cudaStream_t stream);
+ChunksLaunch chunks_s, chunks_d, chunks_c, chunks_z;
 ReductionLaunch reduce_s, reduce_d, reduce_c, reduce_z;
 } // namespace vgc_sparse

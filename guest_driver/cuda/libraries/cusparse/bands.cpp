@@ -1,4 +1,7 @@
 // Systems with three or five diagonals.
+#include <algorithm>
+#include <cmath>
+
 #include "band_work.h"
 #include "legacy.h"
 
@@ -6,8 +9,8 @@ using namespace vgc_sparse;
 
 namespace
 {
-const ByType<BandLaunch> THREE = {three_s, three_d, three_c, three_z}, FIVE = {five_s, five_d, five_c, five_z},
-                         COLUMNS = {columns_s, columns_d, columns_c, columns_z};
+const ByType<BandLaunch> THREE = {three_s, three_d, three_c, three_z}, FIVE = {five_s, five_d, five_c, five_z};
+const ByType<ChunksLaunch> CHUNKS = {chunks_s, chunks_d, chunks_c, chunks_z};
 const ByType<ReductionLaunch> REDUCE = {reduce_s, reduce_d, reduce_c, reduce_z};
 
 struct Diagonals {
@@ -40,16 +43,26 @@ Band band_of(const Diagonals &diagonals, void *x, int m, int batch)
     band.jump = 1;
     return band;
 }
-cusparseStatus_t solve_columns(cusparseHandle_t handle, int m, int n, const Diagonals &diagonals, void *b, int ldb,
-                               void *buffer, cudaDataType type)
+// As many as rows in each, about, and these at least four.
+long long chunks_of(int m)
+{
+    const long long even = (long long)std::sqrt(m / 2.0);
+    return std::max(1LL, std::min<long long>(m / 4, even));
+}
+size_t chunk_numbers(int m, int n)
+{
+    return 5 * (size_t)m + (20 + 2 * (size_t)n) * (size_t)chunks_of(m);
+}
+cusparseStatus_t solve_in_chunks(cusparseHandle_t handle, int m, int n, const Diagonals &diagonals, void *b, int ldb,
+                                 void *buffer, cudaDataType type)
 {
     TRY(check(handle, m, n, diagonals, b, 3));
     CHECK(ldb >= m && buffer, INVALID_VALUE);
-    Band band = band_of(diagonals, b, m, n);
-    band.step = 1;
-    band.jump = ldb;
-    band.upper = buffer;
-    return status_of(COLUMNS[type](band, handle->stream));
+    const size_t size = size_of(type), count = (size_t)chunks_of(m);
+    char *const inner = (char *)buffer, *const outer = inner + 5 * (size_t)m * size;
+    return status_of(CHUNKS[type]({diagonals.of[0], diagonals.of[1], diagonals.of[2], b, inner, outer,
+                                   outer + 20 * count * size, m, n, ldb, (long long)count},
+                                  handle->stream));
 }
 cusparseStatus_t solve_reduced(cusparseHandle_t handle, const Diagonals &diagonals, const Reduction &reduction,
                                cudaDataType type)
@@ -78,12 +91,12 @@ size_t reduction_numbers(int m, int systems, int cols)
                                                           const T *d, const T *du, const T *b, int, size_t *size)      \
     {                                                                                                                  \
         TRY(check(handle, m, n, THREE_DIAGONALS, b, 3));                                                               \
-        return tell(size, (size_t)m * 3, TYPE);                                                                        \
+        return tell(size, chunk_numbers(m, n), TYPE);                                                                  \
     }                                                                                                                  \
     API cusparseStatus_t cusparse##S##gtsv2(cusparseHandle_t handle, int m, int n, const T *dl, const T *d,            \
                                             const T *du, T *b, int ldb, void *buffer)                                  \
     {                                                                                                                  \
-        return solve_columns(handle, m, n, THREE_DIAGONALS, b, ldb, buffer, TYPE);                                     \
+        return solve_in_chunks(handle, m, n, THREE_DIAGONALS, b, ldb, buffer, TYPE);                                   \
     }                                                                                                                  \
     API cusparseStatus_t cusparse##S##gtsv2_nopivot_bufferSizeExt(                                                     \
         cusparseHandle_t handle, int m, int n, const T *dl, const T *d, const T *du, const T *b, int, size_t *size)    \

@@ -95,7 +95,7 @@ template <class Number, int HALF> __global__ void solve_systems(Band band)
     sweep_up<Number, HALF>(band.m, x, band.step, entry);
 }
 // One system: each thread has a right side, and the first one writes U.
-template <class Number> __global__ void columns_down(Band band)
+template <class Number, int HALF> __global__ void columns_down(Band band)
 {
     const long long col = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (col >= band.batch)
@@ -103,18 +103,147 @@ template <class Number> __global__ void columns_down(Band band)
     Number *const upper = (Number *)band.upper;
     Band system = band;
     system.jump = 0;
-    sweep_down<Number, 1>(system, 0, (Number *)band.x + col * band.jump, 1, [&](long long row, int i, Number u) {
+    sweep_down<Number, HALF>(system, 0, (Number *)band.x + col * band.jump, 1, [&](long long row, int i, Number u) {
         if (col == 0)
-            upper[3 * row + i] = u;
+            upper[(2 * HALF + 1) * row + i] = u;
     });
 }
-template <class Number> __global__ void columns_up(Band band)
+template <class Number, int HALF> __global__ void columns_up(Band band)
 {
     const long long col = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const Number *const upper = (const Number *)band.upper;
     if (col < band.batch)
-        sweep_up<Number, 1>(band.m, (Number *)band.x + col * band.jump, 1,
-                            [&](long long row, int i) { return upper[3 * row + i]; });
+        sweep_up<Number, HALF>(band.m, (Number *)band.x + col * band.jump, 1,
+                               [&](long long row, int i) { return upper[(2 * HALF + 1) * row + i]; });
+}
+
+// A row of a chunk: its entries of the unknown before the chunk, of the chunk's first one, and from the current one on.
+template <class Number> struct ChunkRow {
+    Number before, first, from[3], right;
+};
+template <class Number>
+__device__ ChunkRow<Number> chunk_row(const Chunks &c, long long row, long long begin, long long current,
+                                      const Number *b)
+{
+    const Number zero = number<Number>(0);
+    ChunkRow<Number> made = {zero, zero, {zero, zero, zero}, b[row]};
+    const Number entries[3] = {row > 0 ? ((const Number *)c.lower)[row] : zero, ((const Number *)c.diagonal)[row],
+                               row + 1 < c.m ? ((const Number *)c.upper)[row] : zero};
+    for (int i = 0; i < 3; i++) {
+        const long long column = row - 1 + i;
+        if (column < begin)
+            made.before = entries[i];
+        else if (column == begin)
+            made.first = entries[i];
+        else if (column >= current)
+            made.from[column - current] = entries[i];
+    }
+    return made;
+}
+template <class Number> __device__ ChunkRow<Number> without(const ChunkRow<Number> &row, const ChunkRow<Number> &pivot)
+{
+    const Number zero = number<Number>(0);
+    const Number factor = is_zero(row.from[0]) ? zero : row.from[0] / pivot.from[0];
+    return {row.before - factor * pivot.before,
+            row.first - factor * pivot.first,
+            {row.from[1] - factor * pivot.from[1], row.from[2] - factor * pivot.from[2], zero},
+            row.right - factor * pivot.right};
+}
+template <class Number> __device__ void put_outer(const Chunks &c, const ChunkRow<Number> &row, long long at, int shift)
+{
+    Number *const outer = (Number *)c.outer;
+    const long long rows = 2 * c.count;
+    const Number entries[4] = {row.before, row.first, row.from[0], row.from[1]};
+    outer[(shift ? 4 : 0) * rows + at] = number<Number>(0);
+    for (int i = 0; i < 4; i++)
+        outer[(1 - shift + i) * rows + at] = entries[i];
+}
+template <class Number> __global__ void chunks_down(Chunks c)
+{
+    const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (chunk >= c.count)
+        return;
+    const long long begin = chunk * c.m / c.count, last = (chunk + 1) * c.m / c.count - 1;
+    for (long long col = blockIdx.y; col < c.cols; col += gridDim.y) {
+        Number *const b = (Number *)c.b + col * c.ld;
+        ChunkRow<Number> one = chunk_row(c, begin, begin, begin + 1, b);
+        ChunkRow<Number> two = chunk_row(c, begin + 1, begin, begin + 1, b);
+        for (long long at = begin + 1; at < last; at++) {
+            ChunkRow<Number> pivot = chunk_row(c, at + 1, begin, at, b);
+            if (magnitude(one.from[0]) > magnitude(pivot.from[0])) {
+                const ChunkRow<Number> kept = pivot;
+                pivot = one;
+                one = kept;
+            }
+            if (magnitude(two.from[0]) > magnitude(pivot.from[0])) {
+                const ChunkRow<Number> kept = pivot;
+                pivot = two;
+                two = kept;
+            }
+            one = without(one, pivot);
+            two = without(two, pivot);
+            b[at] = pivot.right;
+            if (col == 0) {
+                Number *const inner = (Number *)c.inner + 5 * at;
+                inner[0] = pivot.before;
+                inner[1] = pivot.first;
+                for (int i = 0; i < 3; i++)
+                    inner[2 + i] = pivot.from[i];
+            }
+        }
+        Number *const sides = (Number *)c.sides + col * 2 * c.count + 2 * chunk;
+        sides[0] = one.right;
+        sides[1] = two.right;
+        if (col == 0) {
+            put_outer(c, one, 2 * chunk, 0);
+            put_outer(c, two, 2 * chunk + 1, 1);
+        }
+    }
+}
+template <class Number> __global__ void chunks_up(Chunks c)
+{
+    const long long chunk = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (chunk >= c.count)
+        return;
+    const long long begin = chunk * c.m / c.count, last = (chunk + 1) * c.m / c.count - 1;
+    for (long long col = blockIdx.y; col < c.cols; col += gridDim.y) {
+        Number *const b = (Number *)c.b + col * c.ld;
+        const Number *const sides = (const Number *)c.sides + col * 2 * c.count + 2 * chunk;
+        const Number before = chunk > 0 ? sides[-1] : number<Number>(0), first = sides[0];
+        Number next = sides[1], behind = chunk + 1 < c.count ? sides[2] : number<Number>(0);
+        b[begin] = first;
+        b[last] = next;
+        for (long long at = last - 1; at > begin; at--) {
+            const Number *const inner = (const Number *)c.inner + 5 * at;
+            const Number rest = b[at] - inner[0] * before - inner[1] * first - inner[3] * next - inner[4] * behind;
+            behind = next;
+            next = rest / inner[2];
+            b[at] = next;
+        }
+    }
+}
+static inline dim3 grid_of(long long rows, long long cols)
+{
+    return dim3(blocks_for(rows), (unsigned)(cols < 65535 ? cols : 65535));
+}
+template <class Number> cudaError_t solve_chunks(const Chunks &c, cudaStream_t stream)
+{
+    if (c.m == 0 || c.cols == 0)
+        return cudaSuccess;
+    Number *const outer = (Number *)c.outer;
+    Band band = {};
+    for (int i = 0; i < 5; i++)
+        band.diagonals[i] = outer + i * 2 * c.count;
+    band.x = c.sides;
+    band.upper = outer + 10 * c.count;
+    band.m = band.jump = 2 * c.count;
+    band.batch = c.cols;
+    band.step = 1;
+    chunks_down<Number><<<grid_of(c.count, c.cols), 128, 0, stream>>>(c);
+    columns_down<Number, 2><<<blocks_for(c.cols), 128, 0, stream>>>(band);
+    columns_up<Number, 2><<<blocks_for(c.cols), 128, 0, stream>>>(band);
+    chunks_up<Number><<<grid_of(c.count, c.cols), 128, 0, stream>>>(c);
+    return cudaGetLastError();
 }
 
 // Parallel cyclic reduction: each step halves how many rows a row depends on. Coefficients lie in the buffer as lower,
@@ -192,10 +321,6 @@ __global__ void divide_sides(Reduction r, const Number *coefficients, const Numb
             ((Number *)r.b)[col * r.ld + row] =
                 from[col * from_ld + row] / of_system(coefficients, r.m, col / r.cols).diagonal[row];
 }
-static inline dim3 grid_of(long long rows, long long cols)
-{
-    return dim3(blocks_for(rows), (unsigned)(cols < 65535 ? cols : 65535));
-}
 template <class Number> cudaError_t reduce(const Reduction &r, cudaStream_t stream)
 {
     const long long sides = r.cols * r.systems;
@@ -227,14 +352,6 @@ template <class Number> cudaError_t reduce(const Reduction &r, cudaStream_t stre
             solve_systems<NUMBER, 1><<<blocks_for(band.batch), 128, 0, stream>>>(band);                                \
         return cudaGetLastError();                                                                                     \
     }                                                                                                                  \
-    cudaError_t vgc_sparse::columns_##LETTER(const Band &band, cudaStream_t stream)                                    \
-    {                                                                                                                  \
-        if (band.batch && band.m) {                                                                                    \
-            columns_down<NUMBER><<<blocks_for(band.batch), 128, 0, stream>>>(band);                                    \
-            columns_up<NUMBER><<<blocks_for(band.batch), 128, 0, stream>>>(band);                                      \
-        }                                                                                                              \
-        return cudaGetLastError();                                                                                     \
-    }                                                                                                                  \
     cudaError_t vgc_sparse::reduce_##LETTER(const Reduction &reduction, cudaStream_t stream)                           \
     {                                                                                                                  \
         return reduce<NUMBER>(reduction, stream);                                                                      \
@@ -245,4 +362,9 @@ template <class Number> cudaError_t reduce(const Reduction &r, cudaStream_t stre
         if (band.batch && band.m)                                                                                      \
             solve_systems<NUMBER, 2><<<blocks_for(band.batch), 128, 0, stream>>>(band);                                \
         return cudaGetLastError();                                                                                     \
+    }
+#define SPARSE_CHUNKS(LETTER, NUMBER)                                                                                  \
+    cudaError_t vgc_sparse::chunks_##LETTER(const Chunks &chunks, cudaStream_t stream)                                 \
+    {                                                                                                                  \
+        return solve_chunks<NUMBER>(chunks, stream);                                                                   \
     }

@@ -1,0 +1,3 @@
+#include "bands.h"
+
+SPARSE_CHUNKS(d, double)
