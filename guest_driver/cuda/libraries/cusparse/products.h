@@ -77,13 +77,41 @@ template <bool BLOCKED, class A, class B, class C, class Number> __global__ void
         for (long long at = blockIdx.y; at < p.cols * p.batches; at += gridDim.y)
             gather_one<BLOCKED, A, B, C, Number>(p, row, at % p.cols, at / p.cols);
 }
-// Each thread makes one number of a row: neighbours read neighbours of b.
+// Each thread makes a strip of a row, whose numbers lie next to each other in b and c.
+constexpr int STRIP = 16;
+template <bool BLOCKED, class A, class B, class C, class Number>
+__device__ void gather_strip(const Product &p, long long row, long long col, long long batch)
+{
+    Number sums[STRIP];
+    for (int i = 0; i < STRIP; i++)
+        sums[i] = number<Number>(0);
+    const B *const first = place<B>(p.b, 0, col, batch);
+    Walk<BLOCKED>::over(p.a, batch, row, [&](long long entry, long long inner) {
+        const B *const b = first + inner * p.b.row;
+        const Number value = widen<Number>(((const A *)p.a.values)[entry]);
+        const Number left = p.a.conjugated ? conjugate(value) : value;
+        for (int i = 0; i < STRIP; i++) {
+            const Number right = widen<Number>(b[i]);
+            sums[i] = sums[i] + left * (p.conjugates_b ? conjugate(right) : right);
+        }
+    });
+    const Number alpha = value_of<Number>(p.alpha);
+    for (int i = 0; i < STRIP; i++)
+        finish(p, place<C>(p.c, row, col + i, batch), alpha * sums[i]);
+}
 template <bool BLOCKED, class A, class B, class C, class Number> __global__ void gather_along(Product p)
 {
-    const long long col = (long long)blockIdx.y * blockDim.x + threadIdx.x;
-    if (col < p.cols)
-        for (long long at = blockIdx.x; at < p.rows * p.batches; at += gridDim.x)
-            gather_one<BLOCKED, A, B, C, Number>(p, at % p.rows, col, at / p.rows);
+    const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x, strips = (p.cols + STRIP - 1) / STRIP;
+    if (row >= p.rows)
+        return;
+    for (long long at = blockIdx.y; at < strips * p.batches; at += gridDim.y) {
+        const long long col = at % strips * STRIP, batch = at / strips;
+        if (col + STRIP <= p.cols)
+            gather_strip<BLOCKED, A, B, C, Number>(p, row, col, batch);
+        else
+            for (long long rest = col; rest < p.cols; rest++)
+                gather_one<BLOCKED, A, B, C, Number>(p, row, rest, batch);
+    }
 }
 // c = beta c, before others add to it.
 template <class Number> __global__ void scale(Product p)
@@ -139,11 +167,9 @@ cudaError_t multiply(const Product &p, cudaStream_t stream)
     if (p.rows == 0 || columns == 0)
         return cudaSuccess;
     if (p.outer_is_result && p.a.layout != ENTRIES) {
-        if (p.cols >= 8 && p.b.col == 1 && p.c.col == 1) {
-            const unsigned threads = p.cols >= 128 ? 128 : (unsigned)(p.cols + 31) / 32 * 32;
-            const long long rows = p.rows * p.batches;
-            const dim3 grid((unsigned)(rows < 8192 ? rows : 8192), blocks_for(p.cols, threads));
-            gather_along<BLOCKED, A, B, C, Number><<<grid, threads, 0, stream>>>(p);
+        if (p.cols >= STRIP && p.b.col == 1 && p.c.col == 1) {
+            const dim3 grid(blocks_for(p.rows), rows_of_grid((p.cols + STRIP - 1) / STRIP * p.batches));
+            gather_along<BLOCKED, A, B, C, Number><<<grid, 128, 0, stream>>>(p);
         } else {
             const dim3 grid(blocks_for(p.rows), rows_of_grid(columns));
             gather<BLOCKED, A, B, C, Number><<<grid, 128, 0, stream>>>(p);

@@ -133,6 +133,12 @@ __global__ void merge_runs(const Key *keys, const int *order, Key *to, int *to_o
     const Key key = keys[at];
     const long long pair = at / (2 * run) * (2 * run), second = pair + run;
     const bool is_first = at < second;
+    // Most entries of rows that are sorted already stay where they are.
+    if (is_first ? second >= count || key <= keys[second] : key >= keys[second - 1]) {
+        to[at] = key;
+        to_order[at] = order[at];
+        return;
+    }
     long long low = is_first ? second : pair, high = is_first ? second + run : second;
     low = low < count ? low : count;
     high = high < count ? high : count;
