@@ -41,6 +41,17 @@ def assert_unitary(matrix: NDArray[Any], letter: str) -> None:
     assert_small(matrix.conj().T @ matrix - np.eye(matrix.shape[1]), 1, letter)
 
 
+class Parameters:
+    """Parameters of gesvdj or syevj."""
+
+    def __init__(self, name: str = "gesvdj") -> None:
+        self.name, self.info = name.capitalize(), ctypes.c_void_p()
+        check(getattr(CUSOLVER, f"cusolverDnCreate{self.name}Info")(ctypes.byref(self.info)))
+
+    def __del__(self) -> None:
+        check(getattr(CUSOLVER, f"cusolverDnDestroy{self.name}Info")(self.info))
+
+
 # ---- eigenvalues ----
 
 
@@ -114,6 +125,52 @@ def generalised_eigenvalues_agree() -> None:
     assert SOLVER.get_info() == 20 + 5
 
 
+def eigenvalues_by_rotations_agree() -> None:
+    for letter, n, fill in itertools.product("SDCZ", (1, 2, 33, 90), (LOWER, UPPER)):
+        name = f"{letter}syevj" if letter in "SD" else f"{letter}heevj"
+        a, parameters = hermitian(letter, n), Parameters("syevj")
+        da, w, size = Matrix(a), DeviceArray(np.zeros(n, REAL[letter])), ctypes.c_int()
+        common = (VECTORS, fill, n, da, da.ld, w)
+        SOLVER(f"{name}_bufferSize", *common, ctypes.byref(size), parameters.info)
+        work = Workspace(letter, size.value)
+        SOLVER(name, *common, work, size, SOLVER.info, parameters.info)
+        work.assert_guard_is_whole()
+        assert SOLVER.get_info() == 0
+        values, v, scale = w.get(), wide(da.get()), np.linalg.norm(a)
+        assert_small(values - np.linalg.eigvalsh(wide(a)), scale, letter)
+        assert_unitary(v, letter)
+        assert_small(a @ v - v * values, scale, letter)
+        residual, sweeps = ctypes.c_double(-1), ctypes.c_int(-1)
+        SOLVER("XsyevjGetResidual", parameters.info, ctypes.byref(residual))
+        SOLVER("XsyevjGetSweeps", parameters.info, ctypes.byref(sweeps))
+        assert_small(np.array([residual.value]), scale, letter)
+        assert sweeps.value < 15
+    parameters = Parameters("syevj")
+    check(CUSOLVER.cusolverDnXsyevjSetMaxSweeps(parameters.info, 1))
+    da, w, work = Matrix(hermitian("D", 20)), DeviceArray(np.zeros(20)), Workspace("D", 2000)
+    SOLVER("Dsyevj", VALUES_ONLY, LOWER, 20, da, da.ld, w, work, 2000, SOLVER.info, parameters.info)
+    assert SOLVER.get_info() == 21
+
+
+def batches_of_eigenvalues_agree() -> None:
+    for letter, n in itertools.product("SDCZ", (3, 32, 70)):
+        name = f"{letter}syevjBatched" if letter in "SD" else f"{letter}heevjBatched"
+        matrices, parameters, size = [hermitian(letter, n) for _ in range(3)], Parameters("syevj"), ctypes.c_int()
+        da = DeviceArray(np.array([by_columns(a, n + 1) for a in matrices]))
+        w, infos = DeviceArray(np.zeros((3, n), REAL[letter])), DeviceArray(np.full(3, 9, np.int32))
+        common = (VECTORS, UPPER, n, da, n + 1, w)
+        SOLVER(f"{name}_bufferSize", *common, ctypes.byref(size), parameters.info, 3)
+        work = Workspace(letter, size.value)
+        SOLVER(name, *common, work, size, infos, parameters.info, 3)
+        work.assert_guard_is_whole()
+        assert list(infos.get()) == [0, 0, 0]
+        for a, laid, values in zip(matrices, da.get(), w.get(), strict=True):
+            v, scale = wide(laid[:, :n].T), np.linalg.norm(a)
+            assert_unitary(v, letter)
+            assert_small(a @ v - v * values, scale, letter)
+            assert np.all(np.diff(values) >= 0)
+
+
 # ---- singular values ----
 
 
@@ -147,17 +204,6 @@ def singular_values_agree() -> None:
         assert_unitary(left, letter)
         assert_unitary(right.T, letter)
         assert_small(left[:, :n] * values @ right - a, scale, letter)
-
-
-class Parameters:
-    """Parameters of gesvdj."""
-
-    def __init__(self) -> None:
-        self.info = ctypes.c_void_p()
-        check(CUSOLVER.cusolverDnCreateGesvdjInfo(ctypes.byref(self.info)))
-
-    def __del__(self) -> None:
-        check(CUSOLVER.cusolverDnDestroyGesvdjInfo(self.info))
 
 
 def check_svd(a: NDArray[Any], u: NDArray[Any], s: NDArray[Any], v: NDArray[Any], letter: str) -> None:
@@ -276,6 +322,8 @@ CASES = {
         equal_eigenvalues_agree,
         chosen_eigenvalues_agree,
         generalised_eigenvalues_agree,
+        eigenvalues_by_rotations_agree,
+        batches_of_eigenvalues_agree,
         singular_values_agree,
         jacobi_rotations_agree,
         too_few_sweeps_are_told,

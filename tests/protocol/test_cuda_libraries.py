@@ -106,3 +106,8 @@ def test_cusolver_solves_sparse_systems(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cusparse_blocks"))
 def test_cusparse_makes_blocks_and_prunes(host: GuestHost, case: str) -> None:
     run(host, "cusparse_blocks", case)
+
+
+@pytest.mark.parametrize("case", cases("cusolver_generic"))
+def test_cusolver_takes_types_at_run_time(host: GuestHost, case: str) -> None:
+    run(host, "cusolver_generic", case)

@@ -149,11 +149,11 @@ static status cholesky_solve(handle h, cublasFillMode_t fill, i64 n, i64 count, 
 /* The inverse of A from its decomposition: that of the identity's columns, of which a triangle is kept. */
 template <class T> status cholesky_invert(handle h, cublasFillMode_t fill, i64 n, T *a, i64 lda, T *work, int *info)
 {
+    SOLVER_TRY(find_zero(h, n, (const T *)a, lda, info));
     SOLVER_TRY(set_identity(h, n, n, work, most(n, 1)));
     SOLVER_TRY(cholesky_solve(h, fill, n, n, a, lda, work, most(n, 1)));
     const part kept = fill == CUBLAS_FILL_MODE_LOWER ? LOWER_PART : UPPER_PART;
-    SOLVER_TRY(copy_matrix(h, CUBLAS_OP_N, kept, n, n, work, most(n, 1), a, lda));
-    return status_of(cudaMemsetAsync(info, 0, sizeof(int), h->stream));
+    return copy_matrix(h, CUBLAS_OP_N, kept, n, n, work, most(n, 1), a, lda);
 }
 
 template <class T>

@@ -2,9 +2,13 @@
 #pragma once
 #include "context.h"
 
-struct gesvdjInfo {
+struct jacobi_info {
     double tolerance; /* negative: as exact as the type of numbers is */
     int max_sweeps, sorts;
     double residual;
     int sweeps;
+};
+struct gesvdjInfo : jacobi_info {
+};
+struct syevjInfo : jacobi_info {
 };

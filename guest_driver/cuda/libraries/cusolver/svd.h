@@ -366,11 +366,4 @@ status gesvd(handle h, char jobu, char jobv, i64 m, i64 n, T *a, i64 lda, real_o
         {jobv == 'O' ? a : vt, nullptr, 0}, jobv == 'N' ? 0 : n, jobv == 'O' ? lda : ldvt, 1, true};
     return svd_run<T>(h, s, false, {a, nullptr, 0}, lda, n, values, 0, left, right, info, 1, {NEVER, SWEEPS});
 }
-static inline bool is_gesvd(char jobu, char jobv, i64 m, i64 n, i64 lda, i64 ldu, i64 ldvt)
-{
-    const auto is_job = [](char job) { return job == 'A' || job == 'S' || job == 'O' || job == 'N'; };
-    return is_job(jobu) && is_job(jobv) && !(jobu == 'O' && jobv == 'O') && n >= 0 && m >= n && is_leading(lda, m) &&
-           (jobu == 'N' || jobu == 'O' ? ldu >= 1 : is_leading(ldu, m)) &&
-           (jobv == 'N' || jobv == 'O' ? ldvt >= 1 : is_leading(ldvt, n));
-}
 } // namespace solver

@@ -1,5 +1,7 @@
 /* Triangular systems by blocks, and copies of matrices and triangles. */
 #pragma once
+#include <limits.h>
+
 #include "families.h"
 
 namespace solver
@@ -59,6 +61,11 @@ template <class T> __global__ void __launch_bounds__(THREADS) write_identity(i64
         for (i64 j = blockIdx.y; j < n; j += gridDim.y)
             a[i + j * lda] = i == j ? one<T>() : zero<T>();
 }
+__device__ inline bool keeps(part kept, i64 i, i64 j)
+{
+    return kept == WHOLE || (kept == LOWER_PART && i >= j) || (kept == UPPER_PART && i <= j) ||
+           (kept == BELOW_PART && i > j) || (kept == ABOVE_PART && i < j);
+}
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     write_copy(i64 m, i64 n, part kept, bool conjugates, view<const T> from, T *to, i64 ldto)
@@ -66,7 +73,7 @@ __global__ void __launch_bounds__(THREADS)
     const i64 i = (i64)blockIdx.x * THREADS + threadIdx.x;
     if (i < m)
         for (i64 j = blockIdx.y; j < n; j += gridDim.y)
-            if (kept == WHOLE || (kept == LOWER_PART ? i >= j : i <= j))
+            if (keeps(kept, i, j))
                 to[i + j * ldto] = conjugate_if(conjugates, from(i, j));
 }
 /* Element (i, j) above the diagonal of the lower triangle's view. */
@@ -103,6 +110,25 @@ template <class T> status solve_triangle(handle h, triangle form, i64 n, i64 cou
     }
     return launched();
 }
+/* The first zero of the diagonal, found by one block. */
+template <class T> __global__ void __launch_bounds__(THREADS) search_diagonal(i64 n, const T *a, i64 lda, int *info)
+{
+    __shared__ int first;
+    if (threadIdx.x == 0)
+        first = INT_MAX;
+    __syncthreads();
+    for (i64 i = threadIdx.x; i < n; i += THREADS)
+        if (a[i * (lda + 1)] == zero<T>())
+            atomicMin(&first, (int)i + 1);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        *info = first == INT_MAX ? 0 : first;
+}
+template <class T> status find_zero(handle h, i64 n, const T *a, i64 lda, int *info)
+{
+    search_diagonal<T><<<1, THREADS, 0, h->stream>>>(n, a, lda, info);
+    return launched();
+}
 template <class T> status set_identity(handle h, i64 m, i64 n, T *a, i64 lda)
 {
     if (m > 0 && n > 0)
@@ -126,6 +152,7 @@ template <class T> status fill_hermitian(handle h, cublasFillMode_t fill, i64 n,
 
 #define SOLVER_TRIANGLES(T)                                                                                            \
     template status solve_triangle<T>(handle, triangle, i64, i64, const T *, i64, T *, i64);                           \
+    template status find_zero<T>(handle, i64, const T *, i64, int *);                                                  \
     template status set_identity<T>(handle, i64, i64, T *, i64);                                                       \
     template status copy_matrix<T>(handle, cublasOperation_t, part, i64, i64, const T *, i64, T *, i64);               \
     template status fill_hermitian<T>(handle, cublasFillMode_t, i64, T *, i64);

@@ -11,6 +11,9 @@
 
 typedef struct cusolverDnContext *cusolverDnHandle_t;
 typedef struct gesvdjInfo *gesvdjInfo_t;
+typedef struct syevjInfo *syevjInfo_t;
+typedef struct cusolverDnParams *cusolverDnParams_t;
+typedef enum { CUSOLVERDN_GETRF = 0, CUSOLVERDN_POTRF = 1 } cusolverDnFunction_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,13 +77,16 @@ VGC_SOLVER_Q(Zun, cuDoubleComplex)
 
 /* ---- singular values and eigenvalues ---- */
 
-VGC_SOLVER cusolverDnCreateGesvdjInfo(gesvdjInfo_t *info);
-VGC_SOLVER cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info);
-VGC_SOLVER cusolverDnXgesvdjSetTolerance(gesvdjInfo_t info, double tolerance);
-VGC_SOLVER cusolverDnXgesvdjSetMaxSweeps(gesvdjInfo_t info, int sweeps);
-VGC_SOLVER cusolverDnXgesvdjSetSortEig(gesvdjInfo_t info, int sorts);
-VGC_SOLVER cusolverDnXgesvdjGetResidual(cusolverDnHandle_t handle, gesvdjInfo_t info, double *residual);
-VGC_SOLVER cusolverDnXgesvdjGetSweeps(cusolverDnHandle_t handle, gesvdjInfo_t info, int *sweeps);
+#define VGC_SOLVER_JACOBI_INFO(Name, name)                                                                             \
+    VGC_SOLVER cusolverDnCreate##Name##Info(name##Info_t *info);                                                       \
+    VGC_SOLVER cusolverDnDestroy##Name##Info(name##Info_t info);                                                       \
+    VGC_SOLVER cusolverDnX##name##SetTolerance(name##Info_t info, double tolerance);                                   \
+    VGC_SOLVER cusolverDnX##name##SetMaxSweeps(name##Info_t info, int sweeps);                                         \
+    VGC_SOLVER cusolverDnX##name##SetSortEig(name##Info_t info, int sorts);                                            \
+    VGC_SOLVER cusolverDnX##name##GetResidual(cusolverDnHandle_t handle, name##Info_t info, double *residual);         \
+    VGC_SOLVER cusolverDnX##name##GetSweeps(cusolverDnHandle_t handle, name##Info_t info, int *sweeps);
+VGC_SOLVER_JACOBI_INFO(Gesvdj, gesvdj)
+VGC_SOLVER_JACOBI_INFO(Syevj, syevj)
 
 #define VGC_SOLVER_SINGULAR(S, T, R)                                                                                   \
     VGC_SOLVER cusolverDn##S##gesvd_bufferSize(cusolverDnHandle_t handle, int m, int n, int *size);                    \
@@ -113,6 +119,17 @@ VGC_SOLVER_SINGULAR(C, cuComplex, float)
 VGC_SOLVER_SINGULAR(Z, cuDoubleComplex, double)
 
 #define VGC_SOLVER_EIGEN(name, T, R)                                                                                   \
+    VGC_SOLVER cusolverDn##name##evj_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,                     \
+                                                cublasFillMode_t fill, int n, const T *a, int lda, const R *w,         \
+                                                int *size, syevjInfo_t parameters);                                    \
+    VGC_SOLVER cusolverDn##name##evj(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t fill, int n,  \
+                                     T *a, int lda, R *w, T *work, int size, int *info, syevjInfo_t parameters);       \
+    VGC_SOLVER cusolverDn##name##evjBatched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,              \
+                                                       cublasFillMode_t fill, int n, const T *a, int lda, const R *w,  \
+                                                       int *size, syevjInfo_t parameters, int count);                  \
+    VGC_SOLVER cusolverDn##name##evjBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t fill,  \
+                                            int n, T *a, int lda, R *w, T *work, int size, int *infos,                 \
+                                            syevjInfo_t parameters, int count);                                        \
     VGC_SOLVER cusolverDn##name##evd_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,                     \
                                                 cublasFillMode_t fill, int n, const T *a, int lda, const R *w,         \
                                                 int *size);                                                            \
@@ -142,6 +159,90 @@ VGC_SOLVER_EIGEN(Ssy, float, float)
 VGC_SOLVER_EIGEN(Dsy, double, double)
 VGC_SOLVER_EIGEN(Che, cuComplex, float)
 VGC_SOLVER_EIGEN(Zhe, cuDoubleComplex, double)
+
+/* ---- 64-bit functions: types of numbers are told at run time, and go together; workspaces in bytes ---- */
+
+VGC_SOLVER cusolverDnCreateParams(cusolverDnParams_t *params);
+VGC_SOLVER cusolverDnDestroyParams(cusolverDnParams_t params);
+VGC_SOLVER cusolverDnSetAdvOptions(cusolverDnParams_t params, cusolverDnFunction_t function, cusolverAlgMode_t algo);
+
+#define VGC_SOLVER_SIZES size_t *bytes_of_device, size_t *bytes_of_host
+#define VGC_SOLVER_WORK void *work, size_t bytes, void *work_of_host, size_t bytes_of_host, int *info
+
+#define VGC_SOLVER_X_POTRF                                                                                             \
+    cusolverDnHandle_t handle, cusolverDnParams_t params, cublasFillMode_t fill, int64_t n, cudaDataType type_a
+VGC_SOLVER cusolverDnXpotrf_bufferSize(VGC_SOLVER_X_POTRF, const void *a, int64_t lda, cudaDataType compute,
+                                       VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXpotrf(VGC_SOLVER_X_POTRF, void *a, int64_t lda, cudaDataType compute, VGC_SOLVER_WORK);
+VGC_SOLVER cusolverDnXpotrs(cusolverDnHandle_t handle, cusolverDnParams_t params, cublasFillMode_t fill, int64_t n,
+                            int64_t nrhs, cudaDataType type_a, const void *a, int64_t lda, cudaDataType type_b, void *b,
+                            int64_t ldb, int *info);
+#define VGC_SOLVER_X_GENERAL                                                                                           \
+    cusolverDnHandle_t handle, cusolverDnParams_t params, int64_t m, int64_t n, cudaDataType type_a
+VGC_SOLVER cusolverDnXgetrf_bufferSize(VGC_SOLVER_X_GENERAL, const void *a, int64_t lda, cudaDataType compute,
+                                       VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXgetrf(VGC_SOLVER_X_GENERAL, void *a, int64_t lda, int64_t *pivots, cudaDataType compute,
+                            VGC_SOLVER_WORK);
+VGC_SOLVER cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t params, cublasOperation_t op, int64_t n,
+                            int64_t nrhs, cudaDataType type_a, const void *a, int64_t lda, const int64_t *pivots,
+                            cudaDataType type_b, void *b, int64_t ldb, int *info);
+VGC_SOLVER cusolverDnXgeqrf_bufferSize(VGC_SOLVER_X_GENERAL, const void *a, int64_t lda, cudaDataType type_tau,
+                                       const void *tau, cudaDataType compute, VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXgeqrf(VGC_SOLVER_X_GENERAL, void *a, int64_t lda, cudaDataType type_tau, void *tau,
+                            cudaDataType compute, VGC_SOLVER_WORK);
+#define VGC_SOLVER_X_EIGEN                                                                                             \
+    cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t mode, cublasFillMode_t fill, int64_t n,    \
+        cudaDataType type_a
+VGC_SOLVER cusolverDnXsyevd_bufferSize(VGC_SOLVER_X_EIGEN, const void *a, int64_t lda, cudaDataType type_w,
+                                       const void *w, cudaDataType compute, VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXsyevd(VGC_SOLVER_X_EIGEN, void *a, int64_t lda, cudaDataType type_w, void *w,
+                            cudaDataType compute, VGC_SOLVER_WORK);
+#define VGC_SOLVER_X_SINGULAR                                                                                          \
+    cusolverDnHandle_t handle, cusolverDnParams_t params, signed char jobu, signed char jobvt, int64_t m, int64_t n,   \
+        cudaDataType type_a
+VGC_SOLVER cusolverDnXgesvd_bufferSize(VGC_SOLVER_X_SINGULAR, const void *a, int64_t lda, cudaDataType type_s,
+                                       const void *s, cudaDataType type_u, const void *u, int64_t ldu,
+                                       cudaDataType type_vt, const void *vt, int64_t ldvt, cudaDataType compute,
+                                       VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXgesvd(VGC_SOLVER_X_SINGULAR, void *a, int64_t lda, cudaDataType type_s, void *s,
+                            cudaDataType type_u, void *u, int64_t ldu, cudaDataType type_vt, void *vt, int64_t ldvt,
+                            cudaDataType compute, VGC_SOLVER_WORK);
+#define VGC_SOLVER_X_TRIANGLE                                                                                          \
+    cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diagonal, int64_t n, cudaDataType type_a
+VGC_SOLVER cusolverDnXtrtri_bufferSize(VGC_SOLVER_X_TRIANGLE, void *a, int64_t lda, VGC_SOLVER_SIZES);
+VGC_SOLVER cusolverDnXtrtri(VGC_SOLVER_X_TRIANGLE, void *a, int64_t lda, VGC_SOLVER_WORK);
+
+/* ---- systems and least squares: the lower precision that a name has is not used, solutions are those of the full one,
+ * and `rounds`, which is the host's, is 0; A stays as it is ---- */
+
+#define VGC_SOLVER_REFINED(name, T)                                                                                    \
+    VGC_SOLVER cusolverDn##name##gesv_bufferSize(cusolverDnHandle_t handle, int n, int nrhs, T *a, int lda,            \
+                                                 int *pivots, T *b, int ldb, T *x, int ldx, void *work,                \
+                                                 size_t *bytes);                                                       \
+    VGC_SOLVER cusolverDn##name##gesv(cusolverDnHandle_t handle, int n, int nrhs, T *a, int lda, int *pivots, T *b,    \
+                                      int ldb, T *x, int ldx, void *work, size_t bytes, int *rounds, int *info);       \
+    VGC_SOLVER cusolverDn##name##gels_bufferSize(cusolverDnHandle_t handle, int m, int n, int nrhs, T *a, int lda,     \
+                                                 T *b, int ldb, T *x, int ldx, void *work, size_t *bytes);             \
+    VGC_SOLVER cusolverDn##name##gels(cusolverDnHandle_t handle, int m, int n, int nrhs, T *a, int lda, T *b, int ldb, \
+                                      T *x, int ldx, void *work, size_t bytes, int *rounds, int *info);
+VGC_SOLVER_REFINED(SS, float)
+VGC_SOLVER_REFINED(SH, float)
+VGC_SOLVER_REFINED(SB, float)
+VGC_SOLVER_REFINED(SX, float)
+VGC_SOLVER_REFINED(DD, double)
+VGC_SOLVER_REFINED(DS, double)
+VGC_SOLVER_REFINED(DH, double)
+VGC_SOLVER_REFINED(DB, double)
+VGC_SOLVER_REFINED(DX, double)
+VGC_SOLVER_REFINED(CC, cuComplex)
+VGC_SOLVER_REFINED(CK, cuComplex)
+VGC_SOLVER_REFINED(CE, cuComplex)
+VGC_SOLVER_REFINED(CY, cuComplex)
+VGC_SOLVER_REFINED(ZZ, cuDoubleComplex)
+VGC_SOLVER_REFINED(ZC, cuDoubleComplex)
+VGC_SOLVER_REFINED(ZK, cuDoubleComplex)
+VGC_SOLVER_REFINED(ZE, cuDoubleComplex)
+VGC_SOLVER_REFINED(ZY, cuDoubleComplex)
 
 #undef VGC_SOLVER
 #ifdef __cplusplus

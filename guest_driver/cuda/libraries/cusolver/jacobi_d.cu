@@ -1,0 +1,3 @@
+#include "jacobi.h"
+
+SOLVER_JACOBI(D, sy, double, double)

@@ -1,0 +1,3 @@
+#include "jacobi.h"
+
+SOLVER_JACOBI(S, sy, float, float)
