@@ -301,8 +301,9 @@ def sums_of_matrices_and_diagonals_agree() -> None:
 
 
 def triangles_are_solved() -> None:
-    for letter, side, fill, op, unit in itertools.product("SDCZ", (0, 1), (0, 1), (0, 1, 2), (0, 1)):
-        m, n = 40, 23
+    for letter, side, fill, op, unit, (m, n) in itertools.product(
+        "SDCZ", (0, 1), (0, 1), (0, 1, 2), (0, 1), ((40, 23), (200, 150))
+    ):
         size = (m, n)[side]
         full = numbers(letter, size, size) / size + 2 * np.eye(size, dtype=TYPES[letter])
         triangle = np.tril(full) if fill == 0 else np.triu(full)

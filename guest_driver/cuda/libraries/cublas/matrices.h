@@ -116,32 +116,6 @@ __global__ void dgmm(i64 m, i64 n, bool is_left, const T *a, i64 lda, vector<con
         BLAS_EACH_LINE(i, m) c[i + j * ldc] = x[is_left ? i : j] * a[i + j * lda];
 }
 
-/* M x = alpha b for each of `sides` right-hand sides, a thread each: element i of side r lies i * step + r * side
- * behind b, element (i, p) of the triangle M i * row + p * column behind m; for each of a batch. */
-template <class T>
-__global__ void solve(i64 n, i64 sides, i64 count, bool is_lower, bool is_unit, bool conjugates, scalar<T> alpha,
-                      batch<const T> matrix, i64 row, i64 column, batch<T> b, i64 step, i64 side)
-{
-    const T times = alpha.get();
-    const bool is_zero = times == zero<T>();
-    for (i64 z = blockIdx.y; z < count; z += gridDim.y) {
-        const T *m = matrix[z];
-        BLAS_EACH_LINE(r, sides)
-        {
-            T *x = b[z] + r * side;
-            for (i64 done = 0; done < n; done++) {
-                const i64 i = is_lower ? done : n - 1 - done;
-                T rest = is_zero ? zero<T>() : times * x[i * step];
-                for (i64 q = 0; q < done; q++) {
-                    const i64 p = is_lower ? q : n - 1 - q;
-                    rest = rest - conjugate_if(conjugates, m[i * row + p * column]) * x[p * step];
-                }
-                x[i * step] = is_unit ? rest : rest / conjugate_if(conjugates, m[i * row + i * column]);
-            }
-        }
-    }
-}
-
 /* ---- the functions of the API call these ---- */
 
 static inline dim3 plane(i64 m, i64 n)
@@ -228,27 +202,6 @@ struct triangle {
     }
 };
 
-/* op(A) X = alpha B, or X op(A) = alpha B, which is the same of the transposed matrix. */
-template <class T>
-static cublasStatus_t do_trsm(cublasHandle_t handle, cublasSideMode_t side, triangle form, i64 m, i64 n, const T *alpha,
-                              batch<const T> a, i64 lda, batch<T> b, i64 ldb, i64 count)
-{
-    BLAS_CHECK_HANDLE(handle);
-    const bool is_left = side == CUBLAS_SIDE_LEFT;
-    BLAS_CHECK((is_left || side == CUBLAS_SIDE_RIGHT) && form.is_right() && m >= 0 && n >= 0 && alpha &&
-               lda >= at_least_one(is_left ? m : n) && ldb >= at_least_one(m) && count >= 0);
-    if (m == 0 || n == 0 || count == 0)
-        return CUBLAS_STATUS_SUCCESS;
-    const bool turned = is_turned(form.op) == is_left;
-    const bool is_lower = (form.fill == CUBLAS_FILL_MODE_LOWER) != turned;
-    const bool conjugates = form.op == CUBLAS_OP_C || form.op == CUBLAS_OP_CONJG;
-    const dim3 grid(line_blocks(is_left ? n : m), (unsigned)least(count, 65535));
-    solve<T><<<grid, LINE, 0, handle->stream>>>(
-        is_left ? m : n, is_left ? n : m, count, is_lower, form.diagonal == CUBLAS_DIAG_UNIT, conjugates,
-        scalar_of(handle, alpha), a, turned ? lda : 1, turned ? 1 : lda, b, is_left ? 1 : ldb, is_left ? ldb : 1);
-    return launched();
-}
-
 } // namespace blas
 
 #define BLAS_BOTH_SIZES(form, ...) form(__VA_ARGS__, , int) form(__VA_ARGS__, _64, int64_t)
@@ -273,13 +226,6 @@ static cublasStatus_t do_trsm(cublasHandle_t handle, cublasSideMode_t side, tria
     {                                                                                                                  \
         return blas::do_dgmm(h, side, m, n, blas::in(a), lda, blas::in(x), incx, blas::in(c), ldc);                    \
     }                                                                                                                  \
-    cublasStatus_t cublas##S##trsm_v2##w(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,               \
-                                         cublasOperation_t op, cublasDiagType_t diagonal, I m, I n, const T *alpha,    \
-                                         const T *a, I lda, T *b, I ldb)                                               \
-    {                                                                                                                  \
-        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::one_of(a), lda,               \
-                             blas::one_of(b), ldb, 1);                                                                 \
-    }                                                                                                                  \
     cublasStatus_t cublas##S##gemvBatched##w(cublasHandle_t h, cublasOperation_t op, I m, I n, const T *alpha,         \
                                              const T *const a[], I lda, const T *const x[], I incx, const T *beta,     \
                                              T *const y[], I incy, I count)                                            \
@@ -294,13 +240,6 @@ static cublasStatus_t do_trsm(cublasHandle_t handle, cublasSideMode_t side, tria
         return blas::do_gemv(h, op, m, n, blas::in(alpha), {blas::in(a), nullptr, jump_a}, lda,                        \
                              {blas::in(x), nullptr, jump_x}, incx, blas::in(beta), {blas::in(y), nullptr, jump_y},     \
                              incy, count);                                                                             \
-    }                                                                                                                  \
-    cublasStatus_t cublas##S##trsmBatched##w(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,           \
-                                             cublasOperation_t op, cublasDiagType_t diagonal, I m, I n,                \
-                                             const T *alpha, const T *const a[], I lda, T *const b[], I ldb, I count)  \
-    {                                                                                                                  \
-        return blas::do_trsm(h, side, {fill, op, diagonal}, m, n, blas::in(alpha), blas::table_of(a), lda,             \
-                             blas::table_of(b), ldb, count);                                                           \
     }
 #define BLAS_GER(name, conjugates, T, w, I)                                                                            \
     cublasStatus_t cublas##name##_v2##w(cublasHandle_t h, I m, I n, const T *alpha, const T *x, I incx, const T *y,    \

@@ -1,0 +1,3 @@
+#include "triangles.h"
+
+BLAS_BOTH_SIZES(BLAS_TRIANGLES, S, float)
