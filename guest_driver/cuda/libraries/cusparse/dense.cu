@@ -1,5 +1,6 @@
 // Elements that go between dense matrices or vectors and sparse ones, of any type.
 #include "elements.h"
+#include "structure.h"
 
 using namespace vgc_sparse;
 

@@ -1,6 +1,6 @@
 // Elements of any size in kernels.
 #pragma once
-#include "structure.h"
+#include "work.h"
 
 namespace vgc_sparse
 {

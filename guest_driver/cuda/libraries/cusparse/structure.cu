@@ -1,5 +1,6 @@
 // Scans, compressions and sorting of indices.
 #include "elements.h"
+#include "structure.h"
 
 using namespace vgc_sparse;
 

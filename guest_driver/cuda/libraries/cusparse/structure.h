@@ -4,12 +4,6 @@
 
 namespace vgc_sparse
 {
-struct Indices {
-    void *data;
-    int wide, base;
-};
-// Elements are numbers of this many bytes, or (for tests against 0) of a type.
-enum Kind { BYTE, HALVES, SINGLES, DOUBLES, SINGLE_PAIRS, DOUBLE_PAIRS };
 struct DenseElements {
     void *data;
     long long rows, cols, row, col; // sizes, strides

@@ -10,6 +10,12 @@ struct Scalar {
     double re, im;
     const void *device;
 };
+struct Indices {
+    void *data;
+    int wide, base;
+};
+// Elements are numbers of this many bytes, or (for tests against 0) of a type.
+enum Kind { BYTE, HALVES, SINGLES, DOUBLES, SINGLE_PAIRS, DOUBLE_PAIRS };
 struct Dense {
     void *data;
     long long row, col, batch; // strides
