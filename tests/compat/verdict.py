@@ -110,7 +110,9 @@ _COMPILE_ERROR: Final = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.MULTILINE)
 _NO_COMPILER: Final = re.compile(
     r"\b(mpi(?:cc|cxx|c\+\+|exec)|nvc\+\+)(?!\w).*(?:not found|No such file)|(\w+): (?:command )?not found"
 )
-_NO_FILE: Final = re.compile(r"No rule to make target '([^']+)'|([\w./+-]+): No such file or directory")
+_NO_FILE: Final = re.compile(
+    r"No rule to make target '([^']+)'|([\w./+-]+): No such file or directory|can't cd to ([\w./+-]+)"
+)
 
 _WAIVED: Final = re.compile(r"\bwaiv(?:ed|ing)\b|waiving", re.IGNORECASE)
 _LACKS: Final = re.compile(
@@ -219,7 +221,7 @@ def of_build(build: Finished) -> Verdict | None:
         line = errors[0].strip()
         return _failed(Cause.COMPILE_GPU if _GPU_PART.search(text) else Cause.COMPILE_HOST, line)
     if found := _NO_FILE.search(text):
-        return _failed(Cause.FILE, found[1] or found[2])
+        return _failed(Cause.FILE, next(filter(None, found.groups())))
     return _failed(Cause.BUILD, _last_line(text))
 
 

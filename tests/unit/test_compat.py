@@ -41,6 +41,7 @@ PLENTY = Limits(500, 4 << 30)
         ("a.cu:7:3: error: use of undeclared identifier 'x'", Cause.COMPILE_HOST, "a.cu:7:3: error: use of undeclared"),
         ("mynvcc: GPU part:\na.cu:7:3: error: bad", Cause.COMPILE_GPU, "a.cu:7:3: error: bad"),
         ("make: *** No rule to make target 'data.txt'.  Stop.", Cause.FILE, "data.txt"),
+        ("/bin/sh: 1: cd: can't cd to BlasLapack\nmake: *** Error 2", Cause.FILE, "BlasLapack"),
         ('Target "a" links to:\n\n    CUDA::nvrtc\n\n  but the target was not found.', Cause.LIBRARY, "CUDA::nvrtc"),
         (
             "a.cpp:3:5: error: \u2018CUctxCreateParams\u2019 was not declared in this scope",
