@@ -81,7 +81,7 @@ def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
         f"in the guest's view on {engine}: none of these ran on a GPU. *passed*: the program says that its result is right. *ran*: it ended well and says nothing.",
         "*waived*: it says that it cannot run on this device. *excluded*: it needs graphics, MPI, another system, or a file that",
         "is not there. Time-outs are those of a small software GPU: programs are sized",
-        "for a large one.",
+        "for a large one. *run with*: with these arguments, smaller than the authors'; *with lanes in step*: its warps rely on that.",
         "",
         "| programs | tried | not tried | " + " | ".join(_ORDER) + " |",
         "|---|---:|---:|" + "---:|" * len(_ORDER),
