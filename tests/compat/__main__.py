@@ -47,7 +47,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--host-memory", type=int, default=4096, metavar="MIB", help="of one process [%(default)s]")
     parser.add_argument("--build-time", type=float, default=300, metavar="S", help="limit of a build [%(default)s]")
     parser.add_argument("--run-time", type=float, default=60, metavar="S", help="limit of a run [%(default)s]")
-    parser.add_argument("--build-only", action="store_true", help="have the device compile the GPU parts, run nothing")
+    parser.add_argument("--build-only", action="store_true", help="run nothing, so that GPU parts stay uncompiled")
     parser.add_argument("--shrink", action="store_true", help="run with repeat counts of 1 where programs name them")
     parser.add_argument("--again", action="store_true", help="try again what has results")
     parser.add_argument("--retry", metavar="REGEX", help="try again programs whose cause or detail matches")

@@ -20,11 +20,9 @@ _CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA
 """Names by which Makefiles know the toolkit's folder."""
 _DIVISOR: Final = 16
 """Divisor of the numbers among the arguments, in runs on small data."""
-_CHECK: Final = {"NVCC_APPEND_FLAGS": "--check"}
 _OF_NO_DATA: Final = frozenset({Cause.FILE, Cause.CRASH, Cause.EXIT, Cause.WRONG})
 """Causes that programs without their data set show."""
 _REPLACED: Final = "cudaErrorDevicesUnavailable"
-_UNCHECKED: Final = "--check cannot compile relocatable device code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Trials:
     build_limits: Limits
     run_limits: Limits
     is_built_only: bool = False
-    """Builds and has the device compile the GPU parts, and runs nothing."""
+    """Builds, and runs nothing: the device does not see the GPU parts."""
     is_in_step: bool = False
     """The devices keep the lanes of warps in step, which is told with the result."""
     is_shrunk: bool = False
@@ -148,13 +146,6 @@ class Trials:
 
     def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
         view = self._view(guest)
-        if self.is_built_only:
-            checked = self._steps_of(program, built_in, logs, Guest(view.environment | _CHECK, view.fds))
-            if _UNCHECKED not in checked.output:
-                return checked
-        return self._steps_of(program, built_in, logs, view)
-
-    def _steps_of(self, program: Program, built_in: Path, logs: Path, view: Guest) -> Finished:
         total = Finished(0, "")
         for index, step in enumerate(self._steps(program, built_in)):
             log = logs / f"build{index}.txt"

@@ -17,7 +17,7 @@ class Status(StrEnum):
     RAN = "ran"
     """It ended well and says nothing about its result."""
     BUILDS = "builds"
-    """Both of its parts compile; it was not run."""
+    """It was built and not run: its GPU part has not been compiled."""
     WAIVED = "waived"
     """It says that it cannot run on this device."""
     EXCLUDED = "excluded"
