@@ -166,3 +166,15 @@ def test_cmake_builds_a_cuda_project(workbench: Workbench) -> None:
     shown = workbench.run("cmake -S . -B build && cmake --build build").stdout
     assert "The CUDA compiler identification is NVIDIA 12.6" in shown
     assert re.match("e: [0-9]+, t: [0-9]+, spaces: [0-9]+\n$", workbench.run("build/histogram").stdout)
+
+
+@needs_toolkit
+def test_kernels_run_on_the_guests_cpu_as_on_its_device(workbench: Workbench, tmp_path: Path) -> None:
+    source, program = REPOSITORY / "tests" / "protocol" / "cudart_either_kernels.cu", tmp_path / "kernels"
+    subprocess.run([installation.TOOLKIT / "bin" / "mynvcc", "-O2", source, "-o", program], check=True)
+    workbench.copy(program)
+    on_device = workbench.run("VGC_EITHER_SIDE=gpu ./kernels")
+    on_cpu = workbench.run("VGC_EITHER_SIDE=cpu VGC_EITHER_REPORT=1 ./kernels 2>report")
+    assert on_cpu.stdout == on_device.stdout
+    assert on_cpu.stdout.endswith("done\n")
+    assert ": walk: 0 launches on the device, 8 on the CPU" in workbench.read("report").decode()
