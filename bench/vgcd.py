@@ -75,7 +75,7 @@ def _children(pid: int) -> list[int]:
 def configuration(
     socket_path: Path,
     cache: Path,
-    engine: str,
+    engine: str | Mapping[str, Any],
     threads: int,
     control: Mapping[str, Any] | None = None,
     *,

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench import vgcd
-from bench.frontend import connect
 from bench.lab import Lab
 from bench.native.build import HERE as NATIVE
 from bench.processes import backend
 from bench.registry import Outcome, row
 from bench.results import Goal, Samples, SkipRow, outcome
 from tests.fakes.attached import AttachedLink
+from tests.waiting import until
 from tools.common import REPOSITORY
+from tools.gpu.programs import BENCHMARK as BROUGHT
+from tools.gpu.programs import KIT_PROGRAMS
 
 PROGRAM: Final = Path(__file__).resolve().parents[1] / "guest" / "cudart.cu"
 VECTOR_ADD: Final = PROGRAM.with_name("vector_add.cu")
@@ -28,7 +31,6 @@ GUEST: Final = REPOSITORY / "guest_driver"
 MYNVCC: Final = GUEST / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
 LIBVGC: Final = GUEST / "libvgc" / "build"
 MIB: Final = 1 << 20
-STARTS_WITHIN_S: Final = 60.0
 LAUNCHES: Final = 500
 """Launches of the row of pipelined ones (bench/guest/cudart.cu)."""
 
@@ -52,11 +54,16 @@ def names() -> Iterator[str]:
 
 
 def build(folder: Path) -> Path:
-    """Builds the program with mynvcc.
+    """Builds the program with mynvcc, or takes the kit's.
 
     :raise SkipRow: it cannot be built here.
     """
     program = folder / "cudart"
+    brought = Path(os.environ.get(KIT_PROGRAMS, folder)) / BROUGHT
+    if brought.exists():
+        shutil.copy(brought, program)
+        program.chmod(0o755)
+        return program
     words = [MYNVCC, "-O2", f"-I{NATIVE}", f"-I{GUEST / 'libvgc'}", PROGRAM, "-o", program]
     words += [LIBVGC / "libvgc.so", "-Xlinker", f"-rpath={LIBVGC}"]
     try:
@@ -67,29 +74,35 @@ def build(folder: Path) -> Path:
 
 
 @contextmanager
-def device(folder: Path, threads: int) -> Iterator[AttachedLink]:
-    """Device of a guest: our daemon in a process of its own, with the software GPU."""
-    socket = folder / "cpu.sock"
-    config = folder / "cpu.yaml"
-    config.write_text(vgcd.configuration(socket, folder / "cache", "cpu", threads, num_queues=2))
+def device(folder: Path, threads: int, engine: str | Mapping[str, Any]) -> Iterator[AttachedLink]:
+    """Device of a guest: our daemon in a process of its own."""
+    socket = folder / "guest.sock"
+    config = folder / "guest.yaml"
+    config.write_text(vgcd.configuration(socket, folder / "cache", engine, threads, num_queues=2))
     command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
-    with backend(command, folder / "cpu.log"):
-        connect(socket, STARTS_WITHIN_S).close()
+    log = folder / "guest.log"
+    with backend(command, log):
+        until(lambda: "serving" in log.read_text())  # a first frontend would be in the guest's way
         with AttachedLink(socket, region_bytes=vgcd.REGION_MIB * MIB, num_queues=2) as link:
             link.wait_ready()
             yield link
 
 
-def measure(lab: Lab, rounds: int, *words: str) -> dict[tuple[str, str], Samples]:
+def measure(
+    lab: Lab, rounds: int, *words: str, engine: str | Mapping[str, Any] = "cpu", threads: int = 0
+) -> dict[tuple[str, str], Samples]:
     """Microseconds by name and subject. `words` say what the program measures; without them, all but graphs.
+    `threads`: processing elements of the VM; 0: the lab's threads.
 
     :raise SkipRow: the program cannot be built, or fails.
     """
     folder = lab.own_folder("cudart")
     program = build(folder)
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    with device(folder, lab.threads) as link:
+    with device(folder, threads or lab.threads, engine) as link:
+        libraries = os.pathsep.join(map(str, (MYNVCC.parents[1] / "lib64", LIBVGC)))
         environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
+        environment["LD_LIBRARY_PATH"] = libraries  # of this tree, wherever the program was built
         done = subprocess.run(
             [program, str(rounds), *words],
             env=os.environ | environment,
@@ -126,6 +139,23 @@ def runtime(lab: Lab) -> Iterator[Outcome]:
             if (key, "cudart") in found:
                 sides = (found[key, "cudart"], found[key, "libvgc"])
                 yield outcome(f"{name}_{shown}_us", sides[0], "us", "lower", sides[1], against=against)
+
+
+@row("cuda_cudart_launch_us", "cuda_cudart_pipelined_launches_per_s", "cuda_cudart_event_us")
+def runtime_on_gpu(lab: Lab) -> Iterator[Outcome]:
+    """Launch and wait, launches one behind the other, and a timed pair of events, on the CUDA engine."""
+    gpu = lab.cuda.gpu
+    found = measure(lab, lab.samples(15, 5), engine=gpu.engine(), threads=gpu.num_pes)
+    against = "libvgc's call"
+    ours, theirs = found["launch", "cudart"], found["launch", "libvgc"]
+    yield outcome("cuda_cudart_launch_us", ours, "us", "lower", theirs, against=against)
+    rates = [
+        Samples(tuple(LAUNCHES * 1e6 / value for value in found["pipelined", subject].values))
+        for subject in ("cudart", "libvgc")
+    ]
+    yield outcome("cuda_cudart_pipelined_launches_per_s", rates[0], "/s", "higher", rates[1], against=against)
+    times = (found["event", "cudart"], found["event", "libvgc"])
+    yield outcome("cuda_cudart_event_us", times[0], "us", "lower", times[1], against=against)
 
 
 @row("mynvcc_build_ms")

@@ -9,6 +9,10 @@ KIT_PROGRAMS: Final = "VGC_GPU_PROGRAMS"
 """Environment variable that names the folder of programs that a kit has brought."""
 
 
+BENCHMARK: Final = "bench-cudart"
+"""The benchmark's program in that folder."""
+
+
 def build(folder: Path) -> list[str]:
     """Builds the programs into `folder`; returns the names of those that could not be built."""
     from tests.gpu import native_programs
@@ -24,7 +28,22 @@ def build(folder: Path) -> list[str]:
             continue
         made.rename(folder / name)
         _remove(work)
-    return failed
+    return failed + ([] if _build_benchmark(folder) else [BENCHMARK])
+
+
+def _build_benchmark(folder: Path) -> bool:
+    from bench.results import SkipRow
+    from bench.rows import cudart
+
+    work = folder / f".{BENCHMARK}"
+    work.mkdir()
+    try:
+        cudart.build(work).rename(folder / BENCHMARK)
+    except SkipRow:
+        return False
+    finally:
+        _remove(work)
+    return True
 
 
 def _remove(folder: Path) -> None:
