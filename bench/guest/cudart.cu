@@ -1,9 +1,10 @@
 /* Measures CUDA's runtime in a guest beside libvgc's own calls on the same device, in turn.
  *
- *     cudart ROUNDS [graphs]
+ *     cudart ROUNDS [graphs | managed]
  *
- * With `graphs`, it compares a graph of launches with the launches instead. Prints lines "NAME SUBJECT NANOSECONDS",
- * one per round, subject and figure; SUBJECT is cudart or libvgc; of graphs, graph or launches. */
+ * With `graphs`, it compares a graph of launches with the launches instead, with `managed`, managed memory with copies.
+ * Prints lines "NAME SUBJECT NANOSECONDS", one per round, subject and figure; SUBJECT is cudart or libvgc; of graphs,
+ * graph or launches; of managed memory, managed or copies. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,13 @@
 
 __global__ void empty()
 {
+}
+
+__global__ void add_one(unsigned *numbers, size_t count)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        numbers[i]++;
 }
 
 namespace
@@ -130,6 +138,46 @@ void graphs(int rounds)
     cudaStreamDestroy(stream);
 }
 
+/* The host writes all, a kernel changes all, the host reads all: in managed memory, and with explicit copies. */
+void managed(int rounds, size_t size)
+{
+    const size_t count = size / sizeof(unsigned);
+    const unsigned blocks = (unsigned)((count + 255) / 256);
+    unsigned *shared, *device;
+    std::vector<unsigned> host(count);
+    char name[64];
+    volatile unsigned sum;
+    must(cudaMallocManaged(&shared, size), "managed memory");
+    must(cudaMalloc(&device, size), "malloc");
+    const auto write = [&](unsigned *at) { std::memset(at, 1, size); };
+    const auto read = [&](const unsigned *at) {
+        unsigned total = 0;
+        for (size_t i = 0; i < count; i++)
+            total += at[i];
+        sum = total;
+    };
+    std::snprintf(name, sizeof(name), "managed_%zu", size);
+    const int times = size >= (1u << 20) ? 3 : SINGLE;
+    for (int i = 0; i < rounds; i++) {
+        report(name, "managed", times, [&] {
+            write(shared);
+            add_one<<<blocks, 256>>>(shared, count);
+            must(cudaDeviceSynchronize(), "kernel");
+            read(shared);
+        });
+        report(name, "copies", times, [&] {
+            write(host.data());
+            must(cudaMemcpy(device, host.data(), size, cudaMemcpyHostToDevice), "copy");
+            add_one<<<blocks, 256>>>(device, count);
+            must(cudaMemcpy(host.data(), device, size, cudaMemcpyDeviceToHost), "copy");
+            read(host.data());
+        });
+    }
+    (void)sum;
+    cudaFree(shared);
+    cudaFree(device);
+}
+
 void events(Plain &plain)
 {
     cudaEvent_t start, end;
@@ -200,9 +248,15 @@ void copies(Plain &plain, Buffers &buffers, size_t size)
 int main(int argc, char **argv)
 {
     const bool is_graphs = argc == 3 && std::strcmp(argv[2], "graphs") == 0;
-    if (argc != 2 && !is_graphs) {
-        std::fprintf(stderr, "usage: %s ROUNDS [graphs]\n", argv[0]);
+    const bool is_managed = argc == 3 && std::strcmp(argv[2], "managed") == 0;
+    if (argc != 2 && !is_graphs && !is_managed) {
+        std::fprintf(stderr, "usage: %s ROUNDS [graphs | managed]\n", argv[0]);
         return 2;
+    }
+    if (is_managed) {
+        for (size_t size : {size_t(4096), size_t(1) << 20, size_t(64) << 20})
+            managed(std::atoi(argv[1]), size);
+        return 0;
     }
     if (is_graphs) {
         graphs(std::atoi(argv[1]));

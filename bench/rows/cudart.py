@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -36,6 +37,9 @@ LAUNCHES: Final = 500
 
 SIZES: Final = {4: "4", 4096: "4k", 256 << 10: "256k", 4 * MIB: "4m", 16 * MIB: "16m", 256 * MIB: "256m"}
 """Sizes of copies, as the program measures them; the largest two are not measured from page-locked memory."""
+
+MANAGED: Final = {4096: "4k", MIB: "1m", 64 * MIB: "64m"}
+"""Sizes of managed memory, as the program measures them."""
 
 COPIES: Final = {
     "to_device": "cudart_memcpy_in",
@@ -158,6 +162,25 @@ def runtime_on_gpu(lab: Lab) -> Iterator[Outcome]:
     yield outcome("cuda_cudart_event_us", times[0], "us", "lower", times[1], against=against)
 
 
+def build_times(
+    commands: Mapping[str, list[str | Path]], environment: Mapping[str, str], rounds: int
+) -> Iterator[Samples]:
+    """Milliseconds of each command, in turn. A first round warms up: it precompiles headers.
+
+    :raise SkipRow: a command cannot be run, or fails.
+    """
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds + 1):
+        for name, command in commands.items():
+            began = time.perf_counter()
+            try:
+                subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise SkipRow(f"{name}: {getattr(error, 'stderr', None) or error}") from error
+            found[name].append((time.perf_counter() - began) * 1e3)
+    return (Samples(tuple(found[name][1:])) for name in commands)
+
+
 @row("mynvcc_build_ms")
 def build_time(lab: Lab) -> Iterator[Outcome]:
     """From a small CUDA source to an object, with CUDA's headers already precompiled, and its host code by clang++ alone."""
@@ -169,18 +192,44 @@ def build_time(lab: Lab) -> Iterator[Outcome]:
         "mynvcc": [MYNVCC, "-c", VECTOR_ADD, "-o", folder / "mynvcc.o"],
         "clang++": [compiler, "-x", "c++", "-isystem", include, "-c", VECTOR_ADD, "-o", folder / "clang.o"],
     }
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for _ in range(lab.samples(15, 3) + 1):
-        for name, command in commands.items():
-            began = time.perf_counter()
-            try:
-                subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                raise SkipRow(f"{name}: {getattr(error, 'stderr', None) or error}") from error
-            found[name].append((time.perf_counter() - began) * 1e3)
-    ours, theirs = (Samples(tuple(found[name][1:])) for name in commands)  # the first one precompiles
+    ours, theirs = build_times(commands, environment, lab.samples(15, 3))
     goal = Goal("ratio", "<", 2.5)
     yield outcome("mynvcc_build_ms", ours, "ms", "lower", theirs, against="clang++ -c of its host code", goal=goal)
+
+
+def nvcc() -> Path:
+    """NVIDIA's compiler, of the wheel.
+
+    :raise SkipRow: it is not installed.
+    """
+    found = importlib.util.find_spec("nvidia")
+    for folder in found.submodule_search_locations or () if found is not None else ():
+        for path in Path(folder).glob("cu*/bin/nvcc"):
+            return path
+    raise SkipRow("nvcc is not installed (wheel nvidia-cuda-nvcc)")
+
+
+@row("mynvcc_beside_nvcc_ms")
+def build_time_of_nvcc(lab: Lab) -> Iterator[Outcome]:
+    """A small source to an object by mynvcc, headers precompiled, and by NVIDIA's nvcc, which compiles device code, too."""
+    folder = lab.own_folder("nvcc")
+    environment = os.environ | {"MYNVCC_CACHE": str(folder / "headers")}
+    environment.setdefault("MYNVCC_CLANG", "clang++-19")
+    commands: dict[str, list[str | Path]] = {
+        "mynvcc": [MYNVCC, "-c", VECTOR_ADD, "-o", folder / "mynvcc.o"],
+        "nvcc": [nvcc(), "-c", VECTOR_ADD, "-o", folder / "nvcc.o"],
+    }
+    ours, theirs = build_times(commands, environment, lab.samples(5, 2))
+    yield outcome("mynvcc_beside_nvcc_ms", ours, "ms", "lower", theirs, against="NVIDIA's nvcc, device code included")
+
+
+@row(*(f"cudart_managed_{shown}_us" for shown in MANAGED.values()))
+def managed(lab: Lab) -> Iterator[Outcome]:
+    """Memory that the host writes, a kernel changes and the host reads: managed, and with explicit copies."""
+    found = measure(lab, lab.samples(15, 5), "managed")
+    for size, shown in MANAGED.items():
+        ours, theirs = found[f"managed_{size}", "managed"], found[f"managed_{size}", "copies"]
+        yield outcome(f"cudart_managed_{shown}_us", ours, "us", "lower", theirs, against="copies in and out")
 
 
 @row("cudart_graph_launch_us")
