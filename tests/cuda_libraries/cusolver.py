@@ -239,6 +239,49 @@ def singular_matrices_are_told() -> None:
         assert SOLVER.get_info() == zero + 1
 
 
+def rebuilt(factor: NDArray[Any], pivots: NDArray[Any]) -> NDArray[Any]:
+    """A of LAPACK's L D L^T, from the last column to the first."""
+    n, made, steps, k = len(factor), np.zeros(factor.shape, factor.dtype), [], 0
+    while k < n:
+        width = 2 if pivots[k] < 0 else 1
+        steps.append((k, width))
+        k += width
+    for k, width in reversed(steps):
+        end = k + width
+        block = np.tril(factor[k:end, k:end])
+        made[k:end, k:end] = block + np.tril(block, -1).T
+        lower = np.eye(n, dtype=factor.dtype)
+        lower[end:, k:end] = factor[end:, k:end]
+        made = lower @ made @ lower.T
+        order = np.arange(n)
+        order[[end - 1, abs(pivots[k]) - 1]] = order[[abs(pivots[k]) - 1, end - 1]]
+        made = made[np.ix_(order, order)]
+    return made
+
+
+def symmetric_decompositions_agree() -> None:
+    for letter, n, fill in itertools.product("SDCZ", (1, 2, 9, 70), (LOWER, UPPER)):
+        a = numbers(letter, n, n)
+        a = a + a.T
+        a[np.arange(0, n, 2), np.arange(0, n, 2)] = 0 if n > 1 else 1
+        mixed = triangle(fill, a) + np.where(triangle(1 - fill, np.ones((n, n))) * (1 - np.eye(n)), 55, 0)
+        da, pivots = Matrix(mixed.astype(a.dtype)), DeviceArray(np.zeros(n, np.int32))
+        work = Workspace(letter, SOLVER.size(f"{letter}sytrf", n, da, da.ld))
+        SOLVER(f"{letter}sytrf", fill, n, da, da.ld, pivots, work, work.size, SOLVER.info)
+        assert SOLVER.get_info() == 0
+        work.assert_guard_is_whole()
+        got, places = wide(da.get()), pivots.get()
+        if fill == UPPER:  # that of the matrix in reverse order
+            got, places = got[::-1, ::-1], np.sign(places[::-1]) * (n + 1 - np.abs(places[::-1]))
+        made = rebuilt(got, places)
+        assert_small((made[::-1, ::-1] if fill == UPPER else made) - a, n * np.abs(a).max(), letter)
+    a = np.diag([1.0, 0, 2, 0])
+    for fill, wanted in ((LOWER, 2), (UPPER, 4)):
+        da, pivots = Matrix(a), DeviceArray(np.zeros(4, np.int32))
+        SOLVER("Dsytrf", fill, 4, da, da.ld, pivots, None, 0, SOLVER.info)
+        assert SOLVER.get_info() == wanted
+
+
 def qr_agrees() -> None:
     shapes = ((1, 1), (5, 5), (33, 20), (20, 33), (150, 150), (150, 70), (70, 150))
     for letter, (m, n) in itertools.product("SDCZ", shapes):
@@ -333,6 +376,7 @@ CASES = {
         lu_agrees,
         lu_without_pivots_agrees,
         singular_matrices_are_told,
+        symmetric_decompositions_agree,
         qr_agrees,
         great_and_small_reflectors_agree,
         linear_arguments_are_checked,

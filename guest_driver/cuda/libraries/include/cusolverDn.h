@@ -51,6 +51,9 @@ VGC_SOLVER cusolverDnGetDeterministicMode(cusolverDnHandle_t handle, cusolverDet
                                     int lda, const int *pivots, T *b, int ldb, int *info);                             \
     VGC_SOLVER cusolverDn##S##laswp(cusolverDnHandle_t handle, int n, T *a, int lda, int k1, int k2,                   \
                                     const int *pivots, int step);                                                      \
+    VGC_SOLVER cusolverDn##S##sytrf_bufferSize(cusolverDnHandle_t handle, int n, T *a, int lda, int *size);            \
+    VGC_SOLVER cusolverDn##S##sytrf(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T *a, int lda,            \
+                                    int *pivots, T *work, int size, int *info);                                        \
     VGC_SOLVER cusolverDn##S##geqrf_bufferSize(cusolverDnHandle_t handle, int m, int n, T *a, int lda, int *size);     \
     VGC_SOLVER cusolverDn##S##geqrf(cusolverDnHandle_t handle, int m, int n, T *a, int lda, T *tau, T *work, int size, \
                                     int *info);

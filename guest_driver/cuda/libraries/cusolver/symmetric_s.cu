@@ -1,0 +1,3 @@
+#include "symmetric.h"
+
+SOLVER_SYMMETRIC(S, float)
