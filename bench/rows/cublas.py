@@ -105,7 +105,7 @@ def products(lab: Lab) -> Iterator[Outcome]:
     folder = lab.own_folder("cublas")
     program = build(folder)
     threads = {f"{name}_NUM_THREADS": str(lab.threads) for name in ("OPENBLAS", "OMP", "MKL")}
-    with device(folder, lab.threads) as link:
+    with device(folder, lab.threads, "cpu") as link:
         environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
         with (
             subject([program], environment, link.fds) as ours,
