@@ -325,6 +325,8 @@ struct vgc_queue *vgc_queue_current(struct vgc_device *device);                 
 void vgc_queue_set_current(struct vgc_device *device, struct vgc_queue *queue); /* NULL: the shared one again */
 /* True once none of the queue's jobs (of one stream, or any with UINT32_MAX) are in flight. */
 bool vgc_queue_drain(struct vgc_queue *queue, uint32_t stream, uint64_t deadline_ns);
+/* Waits for all requests of a stream, or of all with UINT32_MAX. VGC_NO_ANSWER after the device's request time-out. */
+int vgc_drain(struct vgc_device *device, uint32_t stream);
 /* Frees abandoned jobs that have ended. Takes the queue's mutex, and the heap's and the state's: so not with these. */
 void vgc_queue_sweep(struct vgc_queue *queue);
 /* With the mutex held. */

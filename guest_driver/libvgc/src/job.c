@@ -117,6 +117,8 @@ void vgc_job_drop(struct vgc_job *job)
 
 int vgc_detached_failure(struct vgc_device *device)
 {
+    if (atomic_load_explicit(&device->lost, memory_order_relaxed))
+        (void)vgc_drain(device, UINT32_MAX); /* all requests are answered soon, and one of them is to blame */
     pthread_mutex_lock(&device->failure_mutex);
     int result = device->failure;
     char *text = device->failure_text;

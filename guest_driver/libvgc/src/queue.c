@@ -152,11 +152,14 @@ static void free_slot(struct vgc_queue *queue, uint32_t slot)
     queue->free_slots[queue->num_free++] = (uint16_t)slot;
 }
 
+/* The first one; but one request is to blame for a device that is lost, and others may be answered before it. */
 static void keep_failure(struct vgc_device *device, struct vgc_job *job)
 {
     pthread_mutex_lock(&device->failure_mutex);
-    if (device->failure == VGC_OK && job->epoch == device->epoch) {
+    bool tells_more = device->failure == VGC_DEVICE_LOST && job->result != VGC_DEVICE_LOST;
+    if ((device->failure == VGC_OK || tells_more) && job->epoch == device->epoch) {
         device->failure = job->result;
+        free(device->failure_text);
         device->failure_text = job->text;
         job->text = NULL;
     }

@@ -40,7 +40,7 @@ int vgc_stream_destroy(struct vgc_device *device, uint32_t stream)
     return result;
 }
 
-static int synchronize(struct vgc_device *device, uint32_t stream)
+int vgc_drain(struct vgc_device *device, uint32_t stream)
 {
     uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
     bool quiet = true;
@@ -57,7 +57,7 @@ static int synchronize(struct vgc_device *device, uint32_t stream)
 int vgc_stream_synchronize(struct vgc_device *device, uint32_t stream)
 {
     int result = vgc_check_usable(device);
-    return result == VGC_OK ? synchronize(device, stream) : result;
+    return result == VGC_OK ? vgc_drain(device, stream) : result;
 }
 
 int vgc_synchronize(struct vgc_device *device)

@@ -200,6 +200,8 @@ cudaError_t rt_fault(struct rt_device *device, cudaError_t error)
     case cudaErrorAssert:
     case cudaErrorDevicesUnavailable: {
         cudaError_t none = cudaSuccess;
+        if (error == cudaErrorDevicesUnavailable)
+            (void)rt_settle(device); /* the kernel that is to blame may have been answered behind this call */
         (void)atomic_compare_exchange_strong(&device->sticky, &none, error);
         return atomic_load(&device->sticky);
     }
