@@ -22,7 +22,14 @@ MOST_BYTES: Final = 4 * MAX_PACKET_BYTES
 
 
 def peak_bytes(packet: bytes) -> int:
-    """Most memory that was allocated at a time while the daemon decoded a packet of a worker."""
+    """Most memory that was allocated at a time while the daemon decoded a packet of a worker.
+
+    The least of three times: threads that an earlier test has left behind allocate, too.
+    """
+    return min(_peak_bytes(packet) for _ in range(3))
+
+
+def _peak_bytes(packet: bytes) -> int:
     tracemalloc.start()
     try:
         with contextlib.suppress(ProtocolError, PacketError):
