@@ -1,8 +1,6 @@
 #include "brackets.h"
 #include "process.h"
 
-#include <regex>
-
 namespace mynvcc
 {
 namespace
@@ -50,11 +48,23 @@ bool join_line(std::string &line)
 /// Writes `__shared__ alignas(16)` with C's word; true if there was one.
 bool replace_alignas(std::string &line)
 {
-    static const std::regex late("(__(?:shared|constant|device|managed)__[ \t]+)alignas(?=[ \t]*\\()");
-    if (line.find("alignas") == std::string::npos || !std::regex_search(line, late))
-        return false;
-    line = std::regex_replace(line, late, "$1_Alignas");
-    return true;
+    static const std::string WORD = "alignas";
+    bool replaced = false;
+    for (size_t at = 0; (at = line.find(WORD, at)) != std::string::npos; at += WORD.size()) {
+        const size_t behind = line.find_first_not_of(" \t", at + WORD.size());
+        const size_t blank = at == 0 ? std::string::npos : line.find_last_not_of(" \t", at - 1);
+        if (behind == std::string::npos || line[behind] != '(' || blank == std::string::npos || blank + 1 == at)
+            continue;
+        const std::string before = line.substr(0, blank + 1);
+        for (const char *space : {"__shared__", "__constant__", "__device__", "__managed__"}) {
+            if (ends_with(before, space)) {
+                line.replace(at, WORD.size(), "_Alignas");
+                replaced = true;
+                break;
+            }
+        }
+    }
+    return replaced;
 }
 
 } // namespace
