@@ -78,6 +78,16 @@ def test_unknown_option_is_forwarded_if_that_is_asked(toolkit: Toolkit) -> None:
     assert "unused variable" in done.stderr
 
 
+def test_environment_adds_options_before_and_behind(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu='#include <cstdio>\nint main() { std::printf("%s %d\\n", TEXT, NUMBER); }\n')
+    environment = {
+        "NVCC_PREPEND_FLAGS": "-DNUMBER=1 '-DTEXT=\"two words\"'",
+        "NVCC_APPEND_FLAGS": "-UNUMBER -DNUMBER=2",
+    }
+    toolkit.build("a.cu", environment=environment)
+    assert toolkit.output() == ["two words 2"]
+
+
 def test_value_that_an_option_does_not_have_is_refused(toolkit: Toolkit) -> None:
     done = toolkit.nvcc("-std=c++98", "a.cu")
     assert done.stderr == "nvcc fatal   : Value 'c++98' is not defined for option 'std'\n"

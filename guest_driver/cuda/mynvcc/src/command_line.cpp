@@ -28,14 +28,13 @@ Words split_values(const std::string &text)
     return words;
 }
 
-/// The words of a file of options, as a shell would take them apart.
-Words words_of_file(const std::string &path)
+/// The words of a text, as a shell would take them apart.
+Words words_of(const std::string &text)
 {
     Words words;
     std::string word;
     bool is_word = false;
     char quote = 0;
-    const std::string text = read_file(path);
     for (size_t at = 0; at < text.size(); at++) {
         const char c = text[at];
         if (quote == 0 && isspace(static_cast<unsigned char>(c))) {
@@ -84,7 +83,7 @@ void Reader::read(const Words &words, int depth)
     for (size_t at = 0; at < words.size(); at++) {
         const std::string &word = words[at];
         if (word.size() > 1 && word[0] == '@')
-            read(words_of_file(word.substr(1)), depth + 1);
+            read(words_of(read_file(word.substr(1))), depth + 1);
         else if (word.size() > 1 && word[0] == '-')
             read_option(words, at, depth);
         else if (!word.empty())
@@ -129,7 +128,7 @@ void Reader::apply(const OptionRow &row, const std::string &value, int depth)
     }
     for (const std::string &part : row.takes == Takes::values ? split_values(value) : Words{value}) {
         if (name == "options-file")
-            read(words_of_file(part), depth + 1);
+            read(words_of(read_file(part)), depth + 1);
         else if (row.apply != nullptr)
             row.apply(options, part);
     }
@@ -149,9 +148,14 @@ void Reader::take_unknown(const std::string &word)
 
 } // namespace
 
-Options parse_options(const Words &words)
+Options parse_options(const Words &given)
 {
     Options options;
+    Words words;
+    const char *const before = getenv("NVCC_PREPEND_FLAGS"), *const behind = getenv("NVCC_APPEND_FLAGS");
+    for (const Words &more :
+         {words_of(before != nullptr ? before : ""), given, words_of(behind != nullptr ? behind : "")})
+        words.insert(words.end(), more.begin(), more.end());
     // which of these stands first does not matter
     for (const std::string &word : words)
         if (const OptionRow *row = starts_with(word, "-") ? find_option(word) : nullptr;

@@ -7,6 +7,6 @@ namespace mynvcc
 
 /// Reads a command line without its first word. Raises Failure for unknown options. Prints --help and --version and
 /// exits.
-Options parse_options(const Words &words);
+Options parse_options(const Words &given);
 
 } // namespace mynvcc

@@ -323,6 +323,10 @@ std::string help_text()
             text += std::string("  (-") + row.brief + ")";
         text += std::string("\n        ") + row.help + "\n";
     }
+    text += "\nEnvironment\n===========\n\nNVCC_PREPEND_FLAGS, NVCC_APPEND_FLAGS\n        Options before and behind "
+            "those of the "
+            "command line.\nMYNVCC_CLANG, MYNVCC_CACHE\n        The clang to use; folder of precompiled headers, empty "
+            "for none.\n";
     return text;
 }
 
