@@ -55,6 +55,8 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_mynvcc*.py",
     "tests/protocol/test_cuda_libraries.py",
     "tests/protocol/test_cuda_programs.py",
+    "tests/protocol/test_bench_cublas.py",
+    "tests/protocol/test_cudart_either.py",
     "tests/protocol/test_cudart_errors.py",
     "tests/protocol/test_cudart_fork.py",
     "tests/protocol/test_cudart_graphs.py",

@@ -748,6 +748,12 @@ def fields(struct: WireStruct) -> list[Field]:
     return out
 
 
+def zeroes(struct: WireStruct) -> dict[str, Any]:
+    """Values of a body of zeroes, by the names of its fields."""
+    values = struct.construct.parse(bytes(struct.size_bytes))
+    return {field.name: values[field.name] for field in fields(struct)}
+
+
 def canonical_text(structs: tuple[WireStruct, ...] = STRUCTS) -> str:
     """Renders the schema as a text that changes if and only if the wire format changes."""
     lines = [f"version {WIRE_VERSION} magic {CONFIG_MAGIC:#x}"]

@@ -135,8 +135,9 @@ static void textures(void)
     OK(cudaMalloc(&resource.res.linear.devPtr, 4096));
     resource.res.linear.sizeInBytes = 0;
     ENDS(cudaErrorInvalidValue, cudaCreateTextureObject(&texture, &resource, &plain, NULL));
-    resource.res.linear.sizeInBytes = 1 << 20; /* beyond the allocation */
-    ENDS(cudaErrorInvalidValue, cudaCreateTextureObject(&texture, &resource, &plain, NULL));
+    resource.res.linear.sizeInBytes = 1 << 20; /* beyond the allocation, at whose end it ends */
+    OK(cudaCreateTextureObject(&texture, &resource, &plain, NULL));
+    OK(cudaDestroyTextureObject(texture));
     OK(cudaFree(resource.res.linear.devPtr));
 }
 

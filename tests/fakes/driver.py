@@ -118,7 +118,7 @@ def pack_request(
     if isinstance(body, bytes):
         return header + body
     construct = schema.BODIES[Opcode(opcode)]
-    zeroed = {f.name: 0 if f.count == 1 else [0] * f.count for f in schema.fields(construct)}
+    zeroed = schema.zeroes(construct)
     unknown = set(body) - set(zeroed)
     if unknown:
         raise ValueError(f"{construct.name} has no fields {sorted(unknown)}; it has {sorted(zeroed)}")

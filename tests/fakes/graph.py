@@ -17,7 +17,7 @@ def node(opcode: int, body: Mapping[str, Any] | None = None, params: bytes = b""
     if opcode not in schema.BODIES or body is None:
         return bytes(head + indices + params)
     layout = schema.BODIES[Opcode(opcode)]
-    values = {field.name: [0] * field.count if field.count > 1 else 0 for field in schema.fields(layout)}
+    values = schema.zeroes(layout)
     return bytes(head + indices + layout.construct.build(values | dict(body)) + params)
 
 

@@ -17,14 +17,16 @@ from typing import Any, Final
 
 from tests.fakes.cuda_driver import FakeDriver
 from tests.limits import ANSWERS_WITHIN_S
+from tests.unit.cuda_arrays import FLOATS
 from tests.unit.cuda_rig import CUDA_LIMITS, IMAGE, ONE_THREAD, check_driver, fake_driver, plane
 from tests.unit.plane_rig import Rig, function_ids
 from vhost_backend.errors import EngineError
-from virtio_proto.schema import LaunchFlag, Opcode, ProgramKind, Status
+from virtio_proto.schema import ArrayFlag, LaunchFlag, Opcode, ProgramKind, Status, TextureFlag
 
 NAMES: Final = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 214: "CUDA_ERROR_ECC_UNCORRECTABLE"}
 ERRORS: Final = tuple(NAMES)
 GIVE_BACK: Final = {
+    "cuArrayDestroy",
     "cuEventDestroy_v2",
     "cuMemAddressFree",
     "cuMemFreeAsync",
@@ -33,9 +35,12 @@ GIVE_BACK: Final = {
     "cuMemPoolDestroy",
     "cuMemRelease",
     "cuMemUnmap",
+    "cuMipmappedArrayDestroy",
     "cuModuleUnload",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuSurfObjectDestroy",
+    "cuTexObjectDestroy",
 }
 """Functions whose failure leaves an object behind."""
 
@@ -91,6 +96,7 @@ class Session:
         address = self.alloc(context, 10 * MIB)
         self.copies(context, address)
         self.launches(context, address, functions)
+        self.arrays(context, address)
         self.events(context)
         body = {"address": address}
         self.check("FREE", self.rig.driver.request(Opcode.FREE, body, context=context, writable_len=1024))
@@ -122,6 +128,36 @@ class Session:
                     body = {"function": functions[name], "param_len": len(params), "flags": int(flags)}
                     self.submit(Opcode.LAUNCH, {**ONE_THREAD, **body}, params, context=context, stream=stream)
         self.settle()
+
+    def make(self, opcode: Opcode, body: dict[str, Any], context: int) -> int:
+        """Makes an object; at most one call fails, so the second attempt succeeds."""
+        while True:
+            reply = self.check(opcode.name, self.rig.driver.request(opcode, body, context=context, writable_len=1024))
+            if reply.status is Status.OK:
+                return int(reply.value)
+
+    def arrays(self, context: int, address: int) -> None:
+        """Arrays with one level and with several, boxes into and out of them, textures and surfaces."""
+        kept: dict[str, Any] = {"context": context, "writable_len": 1024}
+        for levels in (1, 3):
+            shape = dict(FLOATS) | {"levels": levels, "flags": int(ArrayFlag.SURFACE)}
+            array = self.make(Opcode.ARRAY_CREATE, shape, context)
+            box = {"width": 16, "height": 2, "depth": 1}
+            for stream in range(3):
+                rows = box | {"src": address, "src_pitch": 16, "src_slice": 32, "dst_array": array}
+                self.submit(Opcode.COPY_BOX, rows, context=context, stream=stream)
+                rows = box | {"dst": address, "dst_pitch": 16, "dst_slice": 32, "src_array": array}
+                self.submit(Opcode.COPY_BOX, rows, context=context, stream=stream)
+            self.settle()
+            sampling = {"array": array, "flags": int(TextureFlag.NORMALISED)}
+            texture = self.make(Opcode.TEXTURE_CREATE, sampling, context)
+            surface = self.make(Opcode.SURFACE_CREATE, {"array": array}, context)
+            for opcode, body in (
+                (Opcode.OBJECT_DESTROY, {"object": texture}),
+                (Opcode.OBJECT_DESTROY, {"object": surface}),
+                (Opcode.ARRAY_DESTROY, {"array": array}),
+            ):
+                self.check(opcode.name, self.rig.driver.request(opcode, body, **kept))
 
     def events(self, context: int) -> None:
         """Records and waits for events; a held kernel delays each record until the driver has the waits for it."""

@@ -116,7 +116,6 @@ FATAL_ANYWAY: Final = {
 
 
 MAPPED_ONLY: Final = {
-    "cuDeviceGetAttribute",
     "cuMemAddressFree",
     "cuMemAddressReserve",
     "cuMemCreate",
@@ -132,6 +131,7 @@ POOL_ONLY: Final = {
     "cuMemPoolCreate",
     "cuMemPoolDestroy",
     "cuMemPoolSetAttribute",
+    "cuMemPoolTrimTo",
 }
 
 CONTROL: Final = {
@@ -143,7 +143,7 @@ CONTROL: Final = {
 }
 """Functions of the control system: see test_cuda_control.py."""
 
-UNUSED: Final = {"cuCtxSetLimit", "cuMemPoolTrimTo", "cuModuleGetGlobal_v2"} | CONTROL
+UNUSED: Final = {"cuCtxSetLimit", "cuModuleGetGlobal_v2"} | CONTROL
 """Functions that the session does not call; they have tests of their own."""
 
 WORDS_ONLY: Final = {"cuMemHostAlloc", "cuMemFreeHost", "cuStreamWriteValue32_v2"}

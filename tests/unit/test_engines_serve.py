@@ -44,9 +44,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[tuple[str, Rig]]:
 def status_of(rig: Rig, opcode: Opcode, context: int) -> Status:
     """Answer to a request whose body is zeroes, or that does nothing."""
     layout = schema.BODIES.get(opcode)
-    body: dict[str, Any] = {}
-    if layout is not None:
-        body = {field.name: [0] * field.count if field.count > 1 else 0 for field in schema.fields(layout)}
+    body: dict[str, Any] = {} if layout is None else schema.zeroes(layout)
     if opcode is Opcode.CONTEXT_DESTROY:
         context = rig.context()
     data = b""

@@ -40,20 +40,6 @@ int vgc_stream_destroy(struct vgc_device *device, uint32_t stream)
     return result;
 }
 
-int vgc_drain(struct vgc_device *device, uint32_t stream)
-{
-    uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
-    bool quiet = true;
-    pthread_mutex_lock(&device->queues_mutex);
-    for (uint32_t i = 0; i < VGC_MAX_QUEUES && quiet; i++)
-        if (device->queues[i] != NULL)
-            quiet = vgc_queue_drain(device->queues[i], stream, deadline_ns);
-    pthread_mutex_unlock(&device->queues_mutex);
-    return quiet ? VGC_OK
-                 : vgc_fail(VGC_NO_ANSWER, "requests are still in flight after %.1f s",
-                            (double)device->request_timeout_ns / (double)VGC_NS_PER_S);
-}
-
 int vgc_stream_synchronize(struct vgc_device *device, uint32_t stream)
 {
     int result = vgc_check_usable(device);
