@@ -49,6 +49,6 @@ int main()
             return 3;
     }
     if (right)
-        std::printf("distributions are right\n");
+        std::printf("PASS\n");
     return !right;
 }

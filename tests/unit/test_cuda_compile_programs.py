@@ -202,7 +202,7 @@ def test_warp_functions_without_a_mask_are_there(host_code: str) -> None:
         {
             int lane = threadIdx.x;
             float half = __shfl_xor(0.5f * lane, 1) + __shfl_up(1.0f, 2u);
-            out[lane] = __shfl_down(lane, 4) + __shfl(3, 0, 16) + __all(lane < 3) + __any(lane) + (half < 1);
+            out[lane] = __shfl_down(lane, 4) + __shfl(3, 0, 16) + __all (lane < 3) + __any(lane) + (half < 1);
             out[32] = __ballot(lane);
         }"""
     image, log = compile_image(source + host_code, compiler="auto", hooks="off")

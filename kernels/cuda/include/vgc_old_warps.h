@@ -14,8 +14,22 @@ __VGC_SHUFFLE(__shfl_down, unsigned, delta)
 __VGC_SHUFFLE(__shfl_xor, int, mask)
 #undef __VGC_SHUFFLE
 
-/* Macros, as nvcc's headers declare these three, but have no code for them. */
-#define __any(condition) __any_sync(__activemask(), condition)
-#define __all(condition) __all_sync(__activemask(), condition)
-#define __ballot(condition) __ballot_sync(__activemask(), condition)
+#endif
+
+/* The engine's compiler calls these for __any(), __all() and __ballot(): the headers declare those, without code. */
+#if defined(__cplusplus) && defined(__CUDACC__)
+__device__ __forceinline__ int __vgc_any(int condition)
+{
+    return __any_sync(__activemask(), condition);
+}
+
+__device__ __forceinline__ int __vgc_all(int condition)
+{
+    return __all_sync(__activemask(), condition);
+}
+
+__device__ __forceinline__ unsigned __vgc_ballot(int condition)
+{
+    return __ballot_sync(__activemask(), condition);
+}
 #endif

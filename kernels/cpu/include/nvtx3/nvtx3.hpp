@@ -1,6 +1,7 @@
 /* NVTX's C++ forms: ranges that end with a scope, domains and registered strings that are types. What is used most of
  * NVIDIA's nvtx3.hpp, version 1; names as published. */
 #pragma once
+#define NVTX3_CPP_DEFINITIONS_V1_0 /* what others look for */
 #include "nvToolsExt.h"
 #include <cstddef>
 #include <cstdint>

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 
-from . import cubin, options, references, tools, trailer
+from . import cubin, options, references, tools, trailer, votes
 from .errors import CompileError, ToolError
 
 _TEXTURE_REFERENCE = b"texture<"
@@ -59,9 +59,9 @@ class CommandLine:
         return tools.read(self["input"])
 
     def rewrite(self) -> None:
-        """Makes the references of a source in CUDA variables, in the file that is compiled."""
+        """Brings back what CUDA no longer has: references as variables, and votes, in the file that is compiled."""
         source = self.source()
-        text = references.rewritten(source)
+        text = votes.renamed(references.rewritten(source))
         if text != source:
             tools.write(self["input"], text)
 
