@@ -35,7 +35,7 @@ class Cause(StrEnum):
     LIBRARY = "missing library"
     FILE = "missing file or data set"
     OUTSIDE = "needs MPI, graphics or another system"
-    FOREIGN = "needs a library that is none of CUDA's"
+    FOREIGN = "needs a library that does not come with CUDA"
     CCCL = "needs an older CUB or Thrust"
     DRIVER_API = "needs the driver API"
     BUILD = "build: other"

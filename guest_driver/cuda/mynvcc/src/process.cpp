@@ -99,7 +99,7 @@ WorkFolder::WorkFolder(const std::string &kept) : path(kept), is_kept(!kept.empt
         return;
     }
     const char *parent = getenv("TMPDIR");
-    path = std::string(parent && *parent ? parent : "/tmp") + "/mynvcc-XXXXXX";
+    path = std::string(parent && *parent ? parent : "/tmp") + "/mynvcc-XXXXXX"; // mkdtemp() puts letters there
     if (mkdtemp(path.data()) == nullptr)
         fail("cannot make a folder in " + folder_of(path) + ": " + strerror(errno));
 }

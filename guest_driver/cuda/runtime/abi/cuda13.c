@@ -19,6 +19,7 @@
 #define cudaGraphNodeGetDependencies core_cudaGraphNodeGetDependencies
 #define cudaGraphNodeGetDependentNodes core_cudaGraphNodeGetDependentNodes
 #define cudaGraphAddNode core_cudaGraphAddNode
+#include "graphs/edge_data.h"
 #include "runtime.h"
 #undef cudaRuntimeGetVersion
 #undef cudaDriverGetVersion
@@ -67,21 +68,6 @@ static void enlarge(void *to, size_t room, const void *from, size_t size)
     memcpy(to, from, size);
     memset((char *)to + size, 0, room - size);
 }
-
-cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t stream, cudaGraphNode_t *after,
-                                                   const cudaGraphEdgeData *data, size_t count, unsigned int flags);
-cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                                        const cudaGraphEdgeData *data, size_t count);
-cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                                           const cudaGraphEdgeData *data, size_t count);
-cudaError_t cudaGraphGetEdges_v2(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
-                                 size_t *count);
-cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node, cudaGraphNode_t *before, cudaGraphEdgeData *data,
-                                            size_t *count);
-cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t node, cudaGraphNode_t *behind, cudaGraphEdgeData *data,
-                                              size_t *count);
-cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                const cudaGraphEdgeData *data, size_t count, struct cudaGraphNodeParams *params);
 
 cudaError_t cudaRuntimeGetVersion(int *version);
 

@@ -2,30 +2,16 @@
  * plain here, and older forms that programs compiled before still call. */
 #include <string.h>
 
-#include "runtime.h"
+#include "edge_data.h"
 
 #undef cudaStreamGetCaptureInfo
 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id);
 cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                           unsigned long long *id);
-cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t stream, cudaGraphNode_t *after,
-                                                   const cudaGraphEdgeData *data, size_t count, unsigned int flags);
 cudaError_t cudaStreamUpdateCaptureDependencies_v2_ptsz(cudaStream_t stream, cudaGraphNode_t *after,
                                                         const cudaGraphEdgeData *data, size_t count,
                                                         unsigned int flags);
-cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                                        const cudaGraphEdgeData *data, size_t count);
-cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                                           const cudaGraphEdgeData *data, size_t count);
-cudaError_t cudaGraphGetEdges_v2(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
-                                 size_t *count);
-cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node, cudaGraphNode_t *before, cudaGraphEdgeData *data,
-                                            size_t *count);
-cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t node, cudaGraphNode_t *behind, cudaGraphEdgeData *data,
-                                              size_t *count);
-cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                const cudaGraphEdgeData *data, size_t count, struct cudaGraphNodeParams *params);
 cudaError_t cudaMemPrefetchAsync_v2_ptsz(const void *memory, size_t bytes, struct cudaMemLocation location,
                                          unsigned int flags, cudaStream_t stream);
 cudaError_t cudaSetDoubleForDevice(double *value);
