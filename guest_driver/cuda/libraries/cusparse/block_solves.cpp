@@ -68,25 +68,8 @@ template <class Size> cusparseStatus_t tell_size(Size *size)
 }
 } // namespace
 
-#define INFO(UPPER, NAME)                                                                                              \
-    API cusparseStatus_t cusparseCreate##UPPER##Info(NAME##Info_t *info)                                               \
-    {                                                                                                                  \
-        CHECK(info, INVALID_VALUE);                                                                                    \
-        *info = new (std::nothrow) NAME##Info;                                                                         \
-        return *info ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;                                         \
-    }                                                                                                                  \
-    API cusparseStatus_t cusparseDestroy##UPPER##Info(NAME##Info_t info)                                               \
-    {                                                                                                                  \
-        return info ? drop(info) : CUSPARSE_STATUS_SUCCESS;                                                            \
-    }                                                                                                                  \
-    API cusparseStatus_t cusparseX##NAME##_zeroPivot(cusparseHandle_t handle, NAME##Info_t info, int *position)        \
-    {                                                                                                                  \
-        CHECK(handle, NOT_INITIALIZED);                                                                                \
-        CHECK(info &&position, INVALID_VALUE);                                                                         \
-        return info->plan.tell_pivot(*handle, position);                                                               \
-    }
-INFO(Bsrsv2, bsrsv2)
-INFO(Bsrsm2, bsrsm2)
+INFO_FUNCTIONS(Bsrsv2, bsrsv2)
+INFO_FUNCTIONS(Bsrsm2, bsrsm2)
 
 #define CALL {handle, operation, mb, nnzb, about, values, offsets, columns, block, info ? &info->plan : nullptr}
 #define VECTOR_SIZE(S, T, SUFFIX, SIZE)                                                                                \

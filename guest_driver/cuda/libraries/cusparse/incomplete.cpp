@@ -78,27 +78,10 @@ cusparseStatus_t set_boost(cusparseHandle_t handle, Info *info, int enabled, con
 }
 } // namespace
 
-#define INFO(UPPER, NAME)                                                                                              \
-    API cusparseStatus_t cusparseCreate##UPPER##Info(NAME##Info_t *info)                                               \
-    {                                                                                                                  \
-        CHECK(info, INVALID_VALUE);                                                                                    \
-        *info = new (std::nothrow) NAME##Info;                                                                         \
-        return *info ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;                                         \
-    }                                                                                                                  \
-    API cusparseStatus_t cusparseDestroy##UPPER##Info(NAME##Info_t info)                                               \
-    {                                                                                                                  \
-        return info ? drop(info) : CUSPARSE_STATUS_SUCCESS;                                                            \
-    }                                                                                                                  \
-    API cusparseStatus_t cusparseX##NAME##_zeroPivot(cusparseHandle_t handle, NAME##Info_t info, int *position)        \
-    {                                                                                                                  \
-        CHECK(handle, NOT_INITIALIZED);                                                                                \
-        CHECK(info &&position, INVALID_VALUE);                                                                         \
-        return info->plan.tell_pivot(*handle, position);                                                               \
-    }
-INFO(Csrilu02, csrilu02)
-INFO(Csric02, csric02)
-INFO(Bsrilu02, bsrilu02)
-INFO(Bsric02, bsric02)
+INFO_FUNCTIONS(Csrilu02, csrilu02)
+INFO_FUNCTIONS(Csric02, csric02)
+INFO_FUNCTIONS(Bsrilu02, bsrilu02)
+INFO_FUNCTIONS(Bsric02, bsric02)
 
 #define CSR_FACTOR(NAME, LAUNCHES, S, T, TYPE)                                                                         \
     API cusparseStatus_t cusparse##S##NAME##_bufferSize(cusparseHandle_t handle, int m, int nnz,                       \

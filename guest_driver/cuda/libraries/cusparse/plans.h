@@ -73,3 +73,22 @@ class Plan
     bool lacks_diagonal_ = false;
 };
 } // namespace vgc_sparse
+
+// Functions of the API for an analysis, such as bsrsv2Info: made, destroyed, and asked for a zero on the diagonal.
+#define INFO_FUNCTIONS(UPPER, NAME)                                                                                    \
+    API cusparseStatus_t cusparseCreate##UPPER##Info(NAME##Info_t *info)                                               \
+    {                                                                                                                  \
+        CHECK(info, INVALID_VALUE);                                                                                    \
+        *info = new (std::nothrow) NAME##Info;                                                                         \
+        return *info ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_ALLOC_FAILED;                                         \
+    }                                                                                                                  \
+    API cusparseStatus_t cusparseDestroy##UPPER##Info(NAME##Info_t info)                                               \
+    {                                                                                                                  \
+        return info ? drop(info) : CUSPARSE_STATUS_SUCCESS;                                                            \
+    }                                                                                                                  \
+    API cusparseStatus_t cusparseX##NAME##_zeroPivot(cusparseHandle_t handle, NAME##Info_t info, int *position)        \
+    {                                                                                                                  \
+        CHECK(handle, NOT_INITIALIZED);                                                                                \
+        CHECK(info &&position, INVALID_VALUE);                                                                         \
+        return info->plan.tell_pivot(*handle, position);                                                               \
+    }
