@@ -199,7 +199,7 @@ void __vgc_launch(struct cpu_dim grid, struct cpu_dim block, uint64_t shared_byt
         error = NOT_SUPPORTED;
     else
         error = stream == TAIL_STREAM ? add_tail(pe, &what) : run_child(pe, &what);
-    pe->in_kernel = true;
+    atomic_store_explicit(&pe->in_kernel, true, memory_order_release);
     if (error != NO_ERROR)
         pe->launch_error = error;
 }

@@ -179,7 +179,7 @@ struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
     const struct vgc_cpu_site *site;
     uint32_t first;
     uint32_t last;
-    bool in_kernel;
+    atomic_bool in_kernel; /* since its first region of the launch; others may ask, so it is stored with release */
     bool locating;
     uint32_t located;
     jmp_buf leave_block; /* target of assert, trap, deadlock */

@@ -26,7 +26,8 @@ static void cpu_describe_op(struct vgc_engine *base, const struct vgc_op *op, ch
     snprintf(text, size, "not started");
     for (uint32_t i = 0; i < engine->started_pes; i++) {
         const struct cpu_launch *launch = atomic_load(&engine->pes[i].launch);
-        if (launch != NULL && launch->op == op) {
+        /* Before its first region of the launch, a PE's position is that of an earlier one. */
+        if (launch != NULL && launch->op == op && atomic_load(&engine->pes[i].in_kernel)) {
             cpu_describe(&engine->pes[i], text, size);
             cpu_hook_fault(&engine->pes[i], VGC_CTL_FAULT_DEADLINE, text);
             return;

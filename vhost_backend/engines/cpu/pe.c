@@ -256,7 +256,7 @@ static void work_on(struct cpu_pe *pe, struct cpu_launch *launch)
     } else if (_setjmp(pe->leave_block) == 0) {
         run_blocks(pe, launch);
     }
-    pe->in_kernel = false;
+    atomic_store_explicit(&pe->in_kernel, false, memory_order_release);
     cpu_leave_children(pe);
     cpu_profile_end(pe, launch);
     cpu_hook_leave(pe);

@@ -60,7 +60,7 @@ int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint3
     pe->site = site;
     pe->first = first;
     pe->last = last;
-    pe->in_kernel = true;
+    atomic_store_explicit(&pe->in_kernel, true, memory_order_release);
     pe->region_stack = (uintptr_t)__builtin_frame_address(0);
     return site->resume(&pe->ctx, first, last, site->table);
 }
