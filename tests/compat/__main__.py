@@ -18,7 +18,7 @@ from typing import Final
 from tests.compat import corpus, report
 from tests.compat.corpus import Program
 from tests.compat.guest import Guest, daemon_guests, vm_guests
-from tests.compat.process import Limits
+from tests.compat.process import CLOCK, Limits
 from tests.compat.trial import Result, Trials
 from tests.compat.verdict import Status
 
@@ -33,7 +33,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "virtual GPU, and says which pass and why others fail.",
         epilog="Folders may be laid out as cuda-samples (CMake), HeCBench and PolyBench (Makefiles with a target `run`), "
         "Rodinia (Makefile and a file `run`), or hold plain .cu files. Programs are built in place: give a copy. A run that "
-        "was interrupted goes on where it was; --again starts anew.",
+        "was interrupted goes on where it was; --again starts anew. Limits of time are seconds of processor time, the device's "
+        f"included; by the clock, {CLOCK} times as many.",
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder of programs, or one .cu file")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "compat", help="logs and results [%(default)s]")
@@ -46,7 +47,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--memory", type=int, default=2048, metavar="MIB", help="memory of a device [%(default)s]")
     parser.add_argument("--host-memory", type=int, default=4096, metavar="MIB", help="of one process [%(default)s]")
     parser.add_argument("--build-time", type=float, default=300, metavar="S", help="limit of a build [%(default)s]")
-    parser.add_argument("--run-time", type=float, default=60, metavar="S", help="limit of a run [%(default)s]")
+    parser.add_argument("--run-time", type=float, default=120, metavar="S", help="limit of a run [%(default)s]")
     parser.add_argument("--build-only", action="store_true", help="run nothing, so that GPU parts stay uncompiled")
     parser.add_argument("--shrink", action="store_true", help="run with repeat counts of 1 where programs name them")
     parser.add_argument("--again", action="store_true", help="try again what has results")

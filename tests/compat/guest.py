@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.compat.effort import process_seconds
 from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.limits import NO_DEADLINE_NS
 from vhost_backend import log
 from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compile_setup import compile_service
-from vhost_backend.daemon.process import sandboxed_worker
+from vhost_backend.daemon.process import sandboxed_worker, worker_of
 
 REGION_MIB: Final = 512
 QUEUES: Final = 16
@@ -29,11 +31,18 @@ class Guest:
 
     environment: dict[str, str]
     fds: tuple[int, ...] = ()
+    device_seconds: Callable[[], float] = lambda: 0.0
+    """Processor time of the device's worker so far; 0 where it cannot be seen."""
 
     @property
     def last_error(self) -> Path:
         """File in which the runtime tells the last error of this user's programs."""
         return Path(self.environment.get("VGC_STATE_DIR", "/run/vgc")) / f"last-error.{os.geteuid()}"
+
+
+def _worker_seconds(daemon: DaemonThread, vm: str) -> float:
+    pid = daemon.ask(lambda daemon: daemon.vms[vm].worker_pid)
+    return 0.0 if pid is None else process_seconds(worker_of(pid))
 
 
 @contextmanager
@@ -58,14 +67,18 @@ def daemon_guests(
     )
     config = DaemonConfig(vms, cache=folder.parent / "cache")
     with ExitStack() as stack:
-        stack.enter_context(DaemonThread(config, sandboxed_worker, compiler=compile_service(config)))
+        daemon = stack.enter_context(DaemonThread(config, sandboxed_worker, compiler=compile_service(config)))
         guests = []
         for vm in vms:
             link = stack.enter_context(AttachedLink(folder / vm.name, region_bytes=REGION_MIB * MIB, num_queues=QUEUES))
             link.wait_ready()
             state = folder / f"state-{vm.name}"
             guests.append(
-                Guest(os.environ | {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(state)}, tuple(link.fds))
+                Guest(
+                    os.environ | {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(state)},
+                    tuple(link.fds),
+                    partial(_worker_seconds, daemon, vm.name),
+                )
             )
         yield guests
 

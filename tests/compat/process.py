@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.compat.effort import Effort
 from tests.compat.guest import Guest
 from tests.compat.verdict import Finished
 
 KEPT_BYTES: Final = 200_000
 """Length of the output that is kept: half from its beginning, half from its end."""
 _FILE_BYTES: Final = 1 << 30
+CLOCK: Final = 6
+_LOOKS_EVERY_S: Final = 0.5
 _SINCE: Final = time.monotonic  # noqa: TID251  it is reported how long programs take
 
 
@@ -27,6 +30,7 @@ class Limits:
     """Limits of one command."""
 
     seconds: float
+    """Processor time, its device's included; by the clock it may last CLOCK times as long."""
     memory_bytes: int
 
 
@@ -67,12 +71,20 @@ def run(
             preexec_fn=lambda: _confine(limits.memory_bytes),  # noqa: PLW1509  setrlimit only
         )
         try:
-            code, stopped = process.wait(limits.seconds), False
-        except subprocess.TimeoutExpired:
-            code, stopped = -signal.SIGKILL, True
+            code = _wait(process, limits, guest)
         finally:
             _end(process)
-    return Finished(code, text_of(output), _SINCE() - start, stopped)
+    return Finished(-signal.SIGKILL if code is None else code, text_of(output), _SINCE() - start, code is None)
+
+
+def _wait(process: subprocess.Popen[bytes], limits: Limits, guest: Guest) -> int | None:
+    """Exit status; None if the time is up before the process has ended."""
+    effort = Effort(process.pid, guest.device_seconds)
+    until = _SINCE() + CLOCK * limits.seconds
+    while effort.seconds() < limits.seconds and _SINCE() < until:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(_LOOKS_EVERY_S, limits.seconds))
+    return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -142,7 +142,7 @@ class Trials:
             "LC_ALL": "C.UTF-8",
             "VIRTUAL_ENV": sys.prefix,  # where mynvcc finds the CUB, Thrust and libcu++ that the tests have
         }
-        return Guest(guest.environment | folders | own, guest.fds)
+        return replace(guest, environment=guest.environment | folders | own)
 
     def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
         view = self._view(guest)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from tests.compat import corpus, report, shrink, verdict
 from tests.compat.__main__ import arguments, known
 from tests.compat.corpus import Program
+from tests.compat.effort import Effort, process_seconds, session_seconds
 from tests.compat.guest import Guest
 from tests.compat.process import Limits, run
 from tests.compat.trial import Result, Trials
@@ -267,6 +271,29 @@ def test_output_and_exit_status_are_kept(tmp_path: Path) -> None:
 def test_program_is_stopped_with_its_children(tmp_path: Path) -> None:
     done = shell("mkfifo wait; (echo child; read x < wait) & read x < wait", tmp_path, Limits(0.2, 4 << 30))
     assert done.stopped
+
+
+def test_program_that_computes_is_stopped_by_its_processor_time(tmp_path: Path) -> None:
+    done = shell("while :; do :; done", tmp_path, Limits(0.05, 4 << 30))
+    assert (done.code, done.stopped) == (-signal.SIGKILL, True)
+
+
+def test_time_of_children_that_have_ended_counts() -> None:
+    spinning = "import os\nwhile sum(os.times()[:2]) < 0.3: pass"
+    command = ["/bin/sh", "-c", f"{sys.executable} -c '{spinning}'; echo spun; read x"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as shell:
+        assert shell.stdout
+        assert shell.stdin
+        assert shell.stdout.readline() == b"spun\n"
+        assert session_seconds(shell.pid) >= 0.3
+        assert process_seconds(shell.pid) < 0.3
+        shell.stdin.close()
+
+
+def test_time_of_a_device_counts_whichever_worker_it_has() -> None:
+    told = iter((5.0, 6.0, 6.5, 0.25, 1.0))
+    effort = Effort(-1, lambda: next(told))
+    assert [effort.seconds() for _ in range(4)] == [1.0, 1.5, 1.75, 2.5]
 
 
 def test_memory_beyond_the_limit_is_refused(tmp_path: Path) -> None:
