@@ -118,10 +118,13 @@ def absent_data(program: Program) -> str | None:
 
 
 def absent_input(program: Program) -> str | None:
-    """A path among the arguments with which the Makefile runs the program, in a folder, where there is nothing."""
+    """A path among the arguments with which the program is run, by its file `run` or its Makefile, in a folder, where
+    there is nothing.
+    """
     found = makefile(program.folder)
     recipe = re.search(r"^run\s*:.*\n((?:\t.*\n?)*)", _text(found), re.MULTILINE) if found else None
-    for word in recipe[1].split() if recipe else ():
+    words = run_script(program.folder) or (recipe[1] if recipe else "")
+    for word in words.split():
         if (
             "/" in word
             and not word.startswith(("./", "-"))

@@ -34,6 +34,7 @@ class Cause(StrEnum):
     LINK = "link: missing symbol"
     LIBRARY = "missing library"
     FILE = "missing file or data set"
+    ARGUMENTS = "needs arguments"
     OUTSIDE = "needs MPI, graphics or another system"
     FOREIGN = "needs a library that does not come with CUDA"
     CCCL = "needs an older CUB or Thrust"
@@ -132,6 +133,7 @@ _DATA: Final = re.compile(
     r"No such file|file not found|cannot be opened|could not be opened|file opens? fail|(?<!\w)file error|failed to recognize format|can't cd to|not found: \S+\.\w+).*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_USAGE: Final = re.compile(r"^\s*usage\b.*$|^.*\bplease (?:supply|specify|provide)\b.*$", re.IGNORECASE | re.MULTILINE)
 _NO_SUCH: Final = re.compile(r"^.*No such file or directory.*$", re.MULTILINE)
 _CUDA_TEXTS: Final = (
     "invalid argument|initialization error|invalid configuration argument|invalid device symbol|invalid device function|"
@@ -170,7 +172,7 @@ _HARMLESS: Final = re.compile(
 """Phrases with words of failure that say that there was none."""
 
 
-_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FOREIGN, Cause.FILE})
+_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FOREIGN, Cause.FILE, Cause.ARGUMENTS})
 """Causes that no GPU computing for VMs could mend."""
 
 
@@ -307,6 +309,8 @@ def _of_bad_end(run: Finished, words: str) -> Verdict:
         return _failed(Cause.FILE, found[0])
     if name := _signal_of(run):
         return _failed(Cause.CRASH, name)
+    if found := _USAGE.search(text):
+        return _failed(Cause.ARGUMENTS, found[0])
     if re.search(r"mpi(?:exec|run).*not found", text):
         return _failed(Cause.OUTSIDE, "mpiexec")
     if _WRONG.search(words):

@@ -133,7 +133,7 @@ def test_good_end_counts_by_the_words(text: str, status: Status) -> None:
         (139, "Segmentation fault", Cause.CRASH),
         (2, "make: *** [Makefile:60: run] Error 139", Cause.CRASH),
         (2, "make: *** [Makefile:60: run] Error 1\nFAILED", Cause.WRONG),
-        (3, "usage: main N", Cause.EXIT),
+        (3, "main: nothing to do", Cause.EXIT),
     ],
 )
 def test_bad_end_is_classified(code: int, text: str, cause: Cause) -> None:
@@ -454,6 +454,22 @@ def test_program_that_ends_badly_without_a_file_of_its_arguments_is_excluded(tmp
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "words.txt").write_text("")
     assert trials.run(program, guest).cause is Cause.EXIT
+
+
+def test_file_among_the_arguments_of_a_script_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("main:\n")
+    (tmp_path / "run").write_text("./program.sh ../data/words.txt\n")
+    (tmp_path / "program.sh").write_text("#!/bin/sh\nkill -SEGV $$\n")
+    (tmp_path / "program.sh").chmod(0o755)
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    found = trials.run(Program("one", tmp_path, "make"), Guest(dict(os.environ)))
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.FILE, "../data/words.txt")
+
+
+@pytest.mark.parametrize("text", ["Usage: dwt [options] image", "Please supply src file name\n -b depth"])
+def test_program_that_asks_for_arguments_is_excluded(text: str) -> None:
+    found = verdict.of_run(Finished(255, text))
+    assert (found.status, found.cause) == (Status.EXCLUDED, Cause.ARGUMENTS)
 
 
 def test_wrong_that_is_said_of_a_file_is_the_files_fault() -> None:
