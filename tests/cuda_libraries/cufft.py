@@ -163,12 +163,66 @@ def extended() -> None:
     c64, r32, c16 = 4, 0, 6
     make = CUFFT.cufftXtMakePlanMany
     common = plan, 1, shape, None, one, one
-    assert make(*common, c16, None, one, one, c16, one, ctypes.byref(size), c16) == NOT_SUPPORTED
+    assert make(*common, c16, None, one, one, c64, one, ctypes.byref(size), c16) == NOT_SUPPORTED
+    assert make(*common, r32, None, one, one, r32, one, ctypes.byref(size), c64) == NOT_SUPPORTED
     check(make(*common, r32, None, one, one, c64, one, ctypes.byref(size), c64))
     data = RANDOM.standard_normal(30).astype(np.float32)
     source, target = DeviceArray(data), DeviceArray(np.zeros(16, np.complex64))
     check(CUFFT.cufftXtExec(plan, source.pointer, target.pointer, FORWARD))
     assert_close(target.get(), np.fft.rfft(data), 30)
+
+
+def narrow(values: NDArray[Any], bits: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Numbers as bfloat16's bits, a pair of each complex one; or those of `bits`."""
+    if bits is not None:
+        singles = (bits.astype(np.uint32) << 16).view(np.float32)
+        return singles.view(np.complex64) if np.iscomplexobj(values) else singles
+    whole = values.view(np.float32).view(np.uint32)
+    return ((whole + 0x7FFF + (whole >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def halve(values: NDArray[Any], bits: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Numbers as half precision's bits, a pair of each complex one; or those of `bits`."""
+    if bits is not None:
+        singles = bits.view(np.float16).astype(np.float32)
+        return singles.view(np.complex64) if np.iscomplexobj(values) else singles
+    return values.view(np.float32).astype(np.float16).view(np.uint16)
+
+
+def check_narrow(pack: Any, ulp: float, types: tuple[int, int], shape: tuple[int, ...], batch: int) -> None:
+    """There and back, from complex numbers and from reals; complex numbers come back in place."""
+    real, pair = types
+    axes, count = tuple(range(1, len(shape) + 1)), math.prod(shape)
+    sizes, one, work = (ctypes.c_longlong * len(shape))(*shape), ctypes.c_longlong(1), ctypes.c_size_t()
+    for first in (pair, real):
+        data = complexes((batch, *shape), np.complex64) if first == pair else RANDOM.random((batch, *shape), np.float32)
+        data = np.ascontiguousarray(pack(data, pack(data)))
+        wanted = np.fft.fftn(data, axes=axes) if first == pair else np.fft.rfftn(data, axes=axes)
+        source, target = DeviceArray(pack(data)), DeviceArray(pack(wanted.astype(np.complex64)) * 0)
+        for kinds, ends, there in (
+            ((first, pair), (source, target), wanted),
+            ((pair, first), (target, target if first == pair else source), data * count),
+        ):
+            plan = ctypes.c_int()
+            check(CUFFT.cufftCreate(ctypes.byref(plan)))
+            make = (plan, len(shape), sizes, None, one, one, kinds[0], None, one, one, kinds[1])
+            check(CUFFT.cufftXtMakePlanMany(*make, ctypes.c_longlong(batch), ctypes.byref(work), pair))
+            direction = FORWARD if there is wanted else INVERSE
+            check(CUFFT.cufftXtExec(plan, ends[0].pointer, ends[1].pointer, direction))
+            assert CUFFT.cufftExecC2C(plan, source.pointer, source.pointer, FORWARD) == INVALID_TYPE
+            error = np.linalg.norm((pack(there, ends[1].get()) - there).ravel()) / np.linalg.norm(there.ravel())
+            assert error < ulp * (1 + len(shape)), (error / ulp, shape, kinds)
+            check(CUFFT.cufftDestroy(plan))
+
+
+def half_precision() -> None:
+    for shape, batch in (((64,), 3), ((100,), 2), ((8, 12), 2), ((4097,), 1), ((4, 6, 10), 1)):
+        check_narrow(halve, 2**-11, (2, 6), shape, batch)
+
+
+def bfloat_precision() -> None:
+    for shape, batch in (((64,), 3), ((131,), 2), ((6, 8), 2)):
+        check_narrow(narrow, 2**-8, (14, 15), shape, batch)
 
 
 def errors() -> None:
@@ -191,7 +245,19 @@ def errors() -> None:
 
 CASES = {
     case.__name__: case
-    for case in (every_size, double_sizes, long_lines, dimensions, reals, strides, work_areas, extended, errors)
+    for case in (
+        every_size,
+        double_sizes,
+        long_lines,
+        dimensions,
+        reals,
+        strides,
+        work_areas,
+        extended,
+        half_precision,
+        bfloat_precision,
+        errors,
+    )
 }
 if __name__ == "__main__":
     main(CASES)

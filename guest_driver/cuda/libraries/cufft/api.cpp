@@ -3,10 +3,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cufftXt.h"
-#include "plan.h"
-
-#define API extern "C" __attribute__((visibility("default")))
+#include "handles.h"
 
 namespace vgc_fft
 {
@@ -21,13 +18,6 @@ std::map<cufftHandle, std::shared_ptr<Plan>> &plans()
 }
 int next_handle = 1;
 
-std::shared_ptr<Plan> plan_of(cufftHandle handle)
-{
-    const std::lock_guard<std::mutex> lock(mutex);
-    const auto found = plans().find(handle);
-    return found == plans().end() ? nullptr : found->second;
-}
-
 void release_work(Plan &plan)
 {
     if (plan.owns_work)
@@ -41,13 +31,6 @@ bool is_type(cufftType type)
     return type == CUFFT_R2C || type == CUFFT_C2R || type == CUFFT_C2C || type == CUFFT_D2Z || type == CUFFT_Z2D ||
            type == CUFFT_Z2Z;
 }
-
-struct Shape {
-    int rank;
-    const long long *n, *inembed, *onembed;
-    long long istride, idist, ostride, odist, batch;
-    cufftType type;
-};
 
 Layout layout_of(const Shape &shape, const long long *embed, long long stride, long long dist, int kind)
 {
@@ -70,6 +53,7 @@ cufftResult describe(Plan &plan, const Shape &shape)
     if (shape.batch < 1 || shape.batch > 0x7fffffff)
         return CUFFT_INVALID_SIZE;
     plan.type = shape.type;
+    plan.storage = shape.storage;
     plan.rank = shape.rank;
     plan.batch = (int)shape.batch;
     double total = (double)shape.batch;
@@ -91,6 +75,15 @@ cufftResult describe(Plan &plan, const Shape &shape)
                              plan.to_real() ? VGC_FFT_REAL : VGC_FFT_COMPLEX);
     }
     return CUFFT_SUCCESS;
+}
+
+} // namespace
+
+std::shared_ptr<Plan> plan_of(cufftHandle handle)
+{
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = plans().find(handle);
+    return found == plans().end() ? nullptr : found->second;
 }
 
 cufftResult make(cufftHandle handle, const Shape &shape, size_t *work_size)
@@ -126,6 +119,17 @@ cufftResult estimate(const Shape &shape, size_t *work_size)
     return result;
 }
 
+cufftResult run(const Plan &plan, void *input, void *output, int direction)
+{
+    if (!input || !output || (direction != CUFFT_FORWARD && direction != CUFFT_INVERSE))
+        return CUFFT_INVALID_VALUE;
+    if (plan.work_bytes() && !plan.work)
+        return CUFFT_NO_WORKSPACE;
+    return execute(plan, input, output, direction);
+}
+
+namespace
+{
 cufftResult make_new(cufftHandle *handle, const Shape &shape)
 {
     if (const cufftResult result = cufftCreate(handle))
@@ -141,13 +145,7 @@ cufftResult exec(cufftHandle handle, void *input, void *output, cufftType type, 
     const auto plan = plan_of(handle);
     if (!plan || !plan->made)
         return CUFFT_INVALID_PLAN;
-    if (plan->type != type)
-        return CUFFT_INVALID_TYPE;
-    if (!input || !output || (direction != CUFFT_FORWARD && direction != CUFFT_INVERSE))
-        return CUFFT_INVALID_VALUE;
-    if (plan->work_bytes() && !plan->work)
-        return CUFFT_NO_WORKSPACE;
-    return execute(*plan, input, output, direction);
+    return plan->type == type && !plan->is_narrow() ? run(*plan, input, output, direction) : CUFFT_INVALID_TYPE;
 }
 
 // Plans of 32-bit sizes, widened.
@@ -166,7 +164,8 @@ struct Wide {
                 ostride,
                 odist,
                 batch,
-                type}
+                type,
+                Storage::same}
     {
         for (int d = 0; d < rank && d < 3; d++) {
             n[d] = sizes ? sizes[d] : 0;
@@ -184,24 +183,6 @@ struct Simple {
     {
     }
 };
-
-bool type_of(cudaDataType in, cudaDataType out, cudaDataType execution, cufftType &type)
-{
-    const struct {
-        cudaDataType in, out, execution;
-        cufftType type;
-    } known[] = {
-        {CUDA_R_32F, CUDA_C_32F, CUDA_C_32F, CUFFT_R2C}, {CUDA_C_32F, CUDA_R_32F, CUDA_C_32F, CUFFT_C2R},
-        {CUDA_C_32F, CUDA_C_32F, CUDA_C_32F, CUFFT_C2C}, {CUDA_R_64F, CUDA_C_64F, CUDA_C_64F, CUFFT_D2Z},
-        {CUDA_C_64F, CUDA_R_64F, CUDA_C_64F, CUFFT_Z2D}, {CUDA_C_64F, CUDA_C_64F, CUDA_C_64F, CUFFT_Z2Z},
-    };
-    for (const auto &row : known)
-        if (row.in == in && row.out == out && row.execution == execution) {
-            type = row.type;
-            return true;
-        }
-    return false;
-}
 } // namespace
 } // namespace vgc_fft
 
@@ -241,7 +222,7 @@ API cufftResult cufftDestroy(cufftHandle handle)
 #define SHAPE_64                                                                                                       \
     Shape                                                                                                              \
     {                                                                                                                  \
-        rank, n, inembed, onembed, istride, idist, ostride, odist, batch, type                                         \
+        rank, n, inembed, onembed, istride, idist, ostride, odist, batch, type, Storage::same                          \
     }
 
 API cufftResult cufftPlan1d(cufftHandle *plan, int nx, cufftType type, int batch)
@@ -327,34 +308,6 @@ API cufftResult cufftGetSize(cufftHandle handle, size_t *work_size)
         return CUFFT_INVALID_VALUE;
     *work_size = plan->work_bytes();
     return CUFFT_SUCCESS;
-}
-
-API cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long *n, long long *inembed, long long istride,
-                                    long long idist, cudaDataType in, long long *onembed, long long ostride,
-                                    long long odist, cudaDataType out, long long batch, size_t *work_size,
-                                    cudaDataType execution)
-{
-    cufftType type;
-    return type_of(in, out, execution, type) ? make(plan, SHAPE_64, work_size) : CUFFT_NOT_SUPPORTED;
-}
-API cufftResult cufftXtGetSizeMany(cufftHandle plan, int rank, long long *n, long long *inembed, long long istride,
-                                   long long idist, cudaDataType in, long long *onembed, long long ostride,
-                                   long long odist, cudaDataType out, long long batch, size_t *work_size,
-                                   cudaDataType execution)
-{
-    cufftType type;
-    if (!type_of(in, out, execution, type))
-        return CUFFT_NOT_SUPPORTED;
-    return cufftGetSizeMany64(plan, rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch, work_size);
-}
-API cufftResult cufftXtExec(cufftHandle handle, void *input, void *output, int direction)
-{
-    const auto plan = plan_of(handle);
-    if (!plan || !plan->made)
-        return CUFFT_INVALID_PLAN;
-    if (plan->from_real() || plan->to_real()) // the type says it
-        direction = plan->from_real() ? CUFFT_FORWARD : CUFFT_INVERSE;
-    return exec(handle, input, output, plan->type, direction);
 }
 
 API cufftResult cufftSetStream(cufftHandle handle, cudaStream_t stream)

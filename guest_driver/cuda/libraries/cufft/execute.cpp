@@ -19,14 +19,15 @@ struct Lines {
 // One end of a dimension's transforms.
 struct End {
     void *data;
-    int kind, valid;
+    int kind, narrow, valid;
     long long stride, line[3];
     const void *factor;
 };
 
 End end_of(const Plan &plan, const Layout &layout, int d, int valid)
 {
-    End end = {layout.data, layout.kind, valid, layout.stride[d], {0, 0, 0}, nullptr};
+    End end = {layout.data, layout.kind, plan.is_narrow() && layout.callers, valid, layout.stride[d],
+               {0, 0, 0},   nullptr};
     int place = 0;
     for (int other = plan.rank - 1; other >= 0; other--)
         if (other != d)
@@ -38,7 +39,7 @@ End end_of(const Plan &plan, const Layout &layout, int d, int valid)
 End area(void *data, const Lines &lines, long long n)
 {
     const long long second = n * lines.counts[0];
-    return {data, VGC_FFT_COMPLEX, (int)n, 1, {n, second, second * lines.counts[1]}, nullptr};
+    return {data, VGC_FFT_COMPLEX, false, (int)n, 1, {n, second, second * lines.counts[1]}, nullptr};
 }
 
 void factorize(vgc_fft_pass &pass)
@@ -79,7 +80,10 @@ cufftResult send(const Plan &plan, vgc_fft_pass &pass)
     }
     const unsigned width = pass.by_column ? threads.x : threads.y;
     const size_t shared_bytes = 2 * plan.pair_bytes() * width * pass.n;
-    const auto launch = plan.is_double() ? vgc_fft_launch_double : vgc_fft_launch_single;
+    const auto launch = plan.is_double()                  ? vgc_fft_launch_double
+                        : plan.storage == Storage::half   ? vgc_fft_launch_half
+                        : plan.storage == Storage::bfloat ? vgc_fft_launch_bfloat
+                                                          : vgc_fft_launch_single;
     return launch(pass, (pass.lines + width - 1) / width, threads, shared_bytes, plan.stream) == cudaSuccess
                ? CUFFT_SUCCESS
                : CUFFT_EXEC_FAILED;
@@ -87,7 +91,7 @@ cufftResult send(const Plan &plan, vgc_fft_pass &pass)
 
 vgc_fft_side side_of(const End &end)
 {
-    return {1, {0, 0}, end.stride, {end.line[0], end.line[1], end.line[2]}, end.valid, end.kind};
+    return {1, {0, 0}, end.stride, {end.line[0], end.line[1], end.line[2]}, end.valid, end.kind, end.narrow};
 }
 
 // Bailey's digits: of the whole index, level 0 transforms the slowest one, and the last level puts the results in
@@ -217,7 +221,7 @@ cufftResult copy_input(const Plan &plan, const Layout &from, const Layout &to)
 bool lines_agree(const Plan &plan, const Layout &in, const Layout &out)
 {
     const auto bytes = [&](const Layout &layout, long long stride) {
-        return stride * (long long)(layout.kind == VGC_FFT_REAL ? plan.pair_bytes() / 2 : plan.pair_bytes());
+        return stride * (long long)plan.element_bytes(layout);
     };
     for (int d = 0; d < plan.rank - 1; d++)
         if (bytes(in, in.stride[d]) != bytes(out, out.stride[d]))
@@ -256,6 +260,7 @@ cufftResult execute(const Plan &plan, void *input, void *output, int direction)
     }
     in.data = input;
     out.data = output;
+    in.callers = out.callers = true;
     Layout copy = packed_layout(plan, plan.from_real() ? VGC_FFT_REAL : VGC_FFT_COMPLEX, false);
     copy.data = work_of(plan).copy;
     if (input == output && plan.needs_copy && !lines_agree(plan, in, out)) {

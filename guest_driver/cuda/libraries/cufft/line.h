@@ -1,10 +1,14 @@
-// The kernel of cuFFT for one precision: Stockham's passes in shared memory.
+// The kernel of cuFFT for one precision: Stockham's passes in shared memory. The caller's numbers may be narrower than
+// those of the passes and of work areas (`Stored`, a real number): half precision is computed in single.
 #pragma once
 #include "pass.h"
 
 namespace
 {
-template <class Pair, class Real> struct Line {
+template <class Pair, class Real, class Stored> struct Line {
+    struct alignas(2 * sizeof(Stored)) StoredPair {
+        Stored x, y;
+    };
     static __device__ Pair make(Real x, Real y)
     {
         Pair z;
@@ -142,19 +146,39 @@ template <class Pair, class Real> struct Line {
         }
     }
 
+    static constexpr bool IS_NARROW = sizeof(Stored) < sizeof(Real);
+    static __device__ Pair read(const vgc_fft_pass &p, long long place)
+    {
+        if (IS_NARROW && p.in.narrow) {
+            if (p.in.kind == VGC_FFT_REAL)
+                return make((Real)((const Stored *)p.input)[place], 0);
+            const StoredPair pair = ((const StoredPair *)p.input)[place];
+            return make((Real)pair.x, (Real)pair.y);
+        }
+        return p.in.kind == VGC_FFT_REAL ? make(((const Real *)p.input)[place], 0) : ((const Pair *)p.input)[place];
+    }
+    static __device__ void write(const vgc_fft_pass &p, long long place, Pair value)
+    {
+        if (IS_NARROW && p.out.narrow) {
+            if (p.out.kind == VGC_FFT_REAL)
+                ((Stored *)p.output)[place] = (Stored)value.x;
+            else
+                ((StoredPair *)p.output)[place] = {(Stored)value.x, (Stored)value.y};
+        } else if (p.out.kind == VGC_FFT_REAL)
+            ((Real *)p.output)[place] = value.x;
+        else
+            ((Pair *)p.output)[place] = value;
+    }
+
     static __device__ Pair load(const vgc_fft_pass &p, long long base, int index)
     {
         const vgc_fft_side &side = p.in;
         if (index >= side.valid)
             return make(0, 0);
-        Pair value;
-        if (side.kind == VGC_FFT_REAL)
-            value = make(((const Real *)p.input)[base + index * side.stride], 0);
-        else if (side.kind == VGC_FFT_HERMITIAN && index > p.size / 2) {
-            value = ((const Pair *)p.input)[base + (p.size - index) * side.stride];
+        const bool mirrored = side.kind == VGC_FFT_HERMITIAN && index > p.size / 2;
+        Pair value = read(p, base + (mirrored ? p.size - index : index) * side.stride);
+        if (mirrored)
             value.y = -value.y;
-        } else
-            value = ((const Pair *)p.input)[base + index * side.stride];
         return p.in_factor ? times(value, root((const Pair *)p.in_factor, index, p.chirp_sign)) : value;
     }
     static __device__ void store(const vgc_fft_pass &p, long long base, int index, Pair value)
@@ -163,10 +187,7 @@ template <class Pair, class Real> struct Line {
             return;
         if (p.out_factor)
             value = times(value, root((const Pair *)p.out_factor, index, p.chirp_sign));
-        if (p.out.kind == VGC_FFT_REAL)
-            ((Real *)p.output)[base + index * p.out.stride] = value.x;
-        else
-            ((Pair *)p.output)[base + index * p.out.stride] = value;
+        write(p, base + index * p.out.stride, value);
     }
 
     static __device__ void run(const vgc_fft_pass &p, Pair *shared)

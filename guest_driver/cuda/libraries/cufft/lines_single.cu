@@ -4,7 +4,7 @@
 __global__ void vgc_fft_lines_single(vgc_fft_pass pass)
 {
     extern __shared__ __align__(16) unsigned char shared[];
-    Line<float2, float>::run(pass, (float2 *)shared);
+    Line<float2, float, float>::run(pass, (float2 *)shared);
 }
 
 cudaError_t vgc_fft_launch_single(const vgc_fft_pass &pass, unsigned blocks, dim3 threads, size_t shared_bytes,

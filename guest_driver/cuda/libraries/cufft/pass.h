@@ -8,8 +8,8 @@ enum vgc_fft_kind { VGC_FFT_COMPLEX, VGC_FFT_REAL, VGC_FFT_HERMITIAN };
 // index * stride + the sum of line[j] * l_j, where (q0, q1, l0, l1, l2) are the digits of the line's number.
 struct vgc_fft_side {
     long long step, digit[2], stride, line[3];
-    int valid; // indices from here on: zero when read, not written
-    int kind;
+    int valid;        // indices from here on: zero when read, not written
+    int kind, narrow; // narrow: of the caller's type where that is narrower than the passes' numbers
 };
 
 struct vgc_fft_pass {

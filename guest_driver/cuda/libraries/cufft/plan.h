@@ -9,6 +9,10 @@ cudaError_t vgc_fft_launch_single(const vgc_fft_pass &pass, unsigned blocks, dim
                                   cudaStream_t stream);
 cudaError_t vgc_fft_launch_double(const vgc_fft_pass &pass, unsigned blocks, dim3 threads, size_t shared_bytes,
                                   cudaStream_t stream);
+cudaError_t vgc_fft_launch_half(const vgc_fft_pass &pass, unsigned blocks, dim3 threads, size_t shared_bytes,
+                                cudaStream_t stream);
+cudaError_t vgc_fft_launch_bfloat(const vgc_fft_pass &pass, unsigned blocks, dim3 threads, size_t shared_bytes,
+                                  cudaStream_t stream);
 
 namespace vgc_fft
 {
@@ -23,16 +27,21 @@ struct Length {
     int shift[2] = {};
 };
 
+// What the caller's numbers are: of the plan's type, or narrower.
+enum class Storage { same, half, bfloat };
+
 // Strides in elements of the kind, slowest dimension first.
 struct Layout {
     void *data = nullptr;
     int kind = VGC_FFT_COMPLEX;
+    bool callers = false; // and not in a work area
     long long stride[3] = {}, batch = 0;
 };
 
 struct Plan {
     bool made = false, automatic = true, default_layout = true, needs_copy = false;
     cufftType type = CUFFT_C2C;
+    Storage storage = Storage::same;
     int rank = 0, n[3] = {}, batch = 0;
     Length lengths[3];
     Layout in, out;
@@ -56,6 +65,15 @@ struct Plan {
     size_t pair_bytes() const
     {
         return is_double() ? 16 : 8;
+    }
+    bool is_narrow() const
+    {
+        return storage != Storage::same;
+    }
+    size_t element_bytes(const Layout &layout) const
+    {
+        const size_t pair = layout.callers && is_narrow() ? 4 : pair_bytes();
+        return layout.kind == VGC_FFT_REAL ? pair / 2 : pair;
     }
     int half() const
     {

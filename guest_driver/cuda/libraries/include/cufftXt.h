@@ -1,4 +1,4 @@
-/* cuFFT's extended plans on one GPU. Several GPUs, half precision and callbacks are missing and so not declared. */
+/* cuFFT's extended plans on one GPU. Several GPUs and callbacks are missing and so not declared. */
 #pragma once
 #include "cufft.h"
 
