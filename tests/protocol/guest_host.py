@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,24 +35,33 @@ class GuestHost:
 
     def run(self, *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
         """Runs a guest's program to its end."""
-        return subprocess.run(
-            [str(word) for word in argv],
-            check=False,
-            cwd=cwd,
-            env=os.environ
-            | {
-                "VGC_MEMFD": self.link.description,
-                "VGC_STATE_DIR": str(self.state_dir),
-                "PYTHONPATH": str(REPOSITORY),
-            },
-            pass_fds=self.link.fds,
-            capture_output=True,
-            text=True,
-            timeout=HANGS_AFTER_S,
-        )
+        return run_on((self,), *argv, cwd=cwd)
 
     def python(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, *arguments)
+
+
+def run_on(hosts: Sequence[GuestHost], *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    """Runs a program of a guest that has the device of each host."""
+    links = [host.link for host in hosts]
+    described = [link.description for link in links]
+    if len(links) > 1:
+        described = [text.replace("name=", f"name={i}-") for i, text in enumerate(described)]
+    return subprocess.run(
+        [str(word) for word in argv],
+        check=False,
+        cwd=cwd,
+        env=os.environ
+        | {
+            "VGC_MEMFD": ";".join(described),
+            "VGC_STATE_DIR": str(hosts[0].state_dir),
+            "PYTHONPATH": str(REPOSITORY),
+        },
+        pass_fds=[fd for link in links for fd in link.fds],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_S,
+    )
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.fakes.guest import REPOSITORY
-from tests.protocol.guest_host import GuestHost, guest_host
+from tests.protocol.guest_host import GuestHost, guest_host, run_on
 
 PROGRAMS = REPOSITORY / "tests" / "cuda_libraries"
 
@@ -28,6 +29,15 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
         yield host
 
 
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuestHost, GuestHost]]:
+    with (
+        guest_host(tmp_path_factory.mktemp("first")) as first,
+        guest_host(tmp_path_factory.mktemp("second")) as second,
+    ):
+        yield first, second
+
+
 def run(host: GuestHost, library: str, case: str) -> None:
     done = host.python("-m", f"tests.cuda_libraries.{library}", case)
     assert done.returncode == 0, done.stderr
@@ -36,6 +46,17 @@ def run(host: GuestHost, library: str, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cufft"))
 def test_cufft_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cufft", case)
+
+
+@pytest.mark.parametrize("case", cases("cufft_devices"))
+def test_cufft_takes_descriptors_on_one_device(host: GuestHost, case: str) -> None:
+    run(host, "cufft_devices", case)
+
+
+@pytest.mark.parametrize("case", cases("cufft_devices"))
+def test_cufft_spreads_data_over_two_devices(hosts: tuple[GuestHost, GuestHost], case: str) -> None:
+    done = run_on(hosts, sys.executable, "-m", "tests.cuda_libraries.cufft_devices", case)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("case", cases("cublas"))

@@ -91,9 +91,12 @@ cufftResult make(cufftHandle handle, const Shape &shape, size_t *work_size)
     const auto plan = plan_of(handle);
     if (!plan || plan->made)
         return CUFFT_INVALID_PLAN;
+    const OnDevice current(*plan);
     cufftResult result = describe(*plan, shape);
     if (result == CUFFT_SUCCESS)
         result = prepare(*plan, true);
+    if (result == CUFFT_SUCCESS)
+        result = prepare_devices(*plan, work_size);
     if (result == CUFFT_SUCCESS && plan->automatic && plan->work_bytes()) {
         if (cudaMalloc((void **)&plan->work, plan->work_bytes()) != cudaSuccess)
             result = CUFFT_ALLOC_FAILED;
@@ -143,7 +146,7 @@ cufftResult make_new(cufftHandle *handle, const Shape &shape)
 cufftResult exec(cufftHandle handle, void *input, void *output, cufftType type, int direction)
 {
     const auto plan = plan_of(handle);
-    if (!plan || !plan->made)
+    if (!plan || !plan->made || plan->devices.size() > 1)
         return CUFFT_INVALID_PLAN;
     return plan->type == type && !plan->is_narrow() ? run(*plan, input, output, direction) : CUFFT_INVALID_TYPE;
 }
@@ -209,6 +212,7 @@ API cufftResult cufftDestroy(cufftHandle handle)
     }
     release_work(*plan);
     cudaFree(plan->tables);
+    cudaFree(plan->gathered);
     return CUFFT_SUCCESS;
 }
 

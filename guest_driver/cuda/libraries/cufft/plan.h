@@ -48,6 +48,8 @@ struct Plan {
     cudaStream_t stream = nullptr;
     char *tables = nullptr, *work = nullptr;
     bool owns_work = false;
+    std::vector<int> devices;                             // of cufftXtSetGPUs; the first one computes
+    char *gathered = nullptr;                             // of several: the whole data, on the first one
     size_t area_split = 0, area_chirp = 0, area_copy = 0; // in complex numbers
 
     bool is_double() const
@@ -70,9 +72,13 @@ struct Plan {
     {
         return storage != Storage::same;
     }
+    size_t stored_pair_bytes() const
+    {
+        return is_narrow() ? 4 : pair_bytes();
+    }
     size_t element_bytes(const Layout &layout) const
     {
-        const size_t pair = layout.callers && is_narrow() ? 4 : pair_bytes();
+        const size_t pair = layout.callers ? stored_pair_bytes() : pair_bytes();
         return layout.kind == VGC_FFT_REAL ? pair / 2 : pair;
     }
     int half() const
@@ -90,10 +96,36 @@ struct Plan {
     }
 };
 
+// Makes a plan's first device, if it has any, the current one for a while.
+class OnDevice
+{
+  public:
+    explicit OnDevice(int device)
+    {
+        cudaGetDevice(&before);
+        cudaSetDevice(device);
+    }
+    explicit OnDevice(const Plan &plan)
+    {
+        cudaGetDevice(&before);
+        if (!plan.devices.empty())
+            cudaSetDevice(plan.devices[0]);
+    }
+    ~OnDevice()
+    {
+        cudaSetDevice(before);
+    }
+    OnDevice(const OnDevice &) = delete;
+
+  private:
+    int before = 0;
+};
+
 Layout packed_layout(const Plan &plan, int kind, bool padded);
 Length length_of(int n, bool is_double, std::vector<double> &tables);
 // Sets lengths and areas, and with `upload` puts the tables on the device.
 cufftResult prepare(Plan &plan, bool upload);
 cufftResult execute(const Plan &plan, void *input, void *output, int direction);
+cufftResult prepare_devices(Plan &plan, size_t *work_size);
 
 } // namespace vgc_fft

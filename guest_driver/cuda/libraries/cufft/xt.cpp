@@ -53,7 +53,7 @@ API cufftResult cufftXtGetSizeMany(cufftHandle plan, int rank, long long *n, lon
 API cufftResult cufftXtExec(cufftHandle handle, void *input, void *output, int direction)
 {
     const auto plan = plan_of(handle);
-    if (!plan || !plan->made)
+    if (!plan || !plan->made || plan->devices.size() > 1)
         return CUFFT_INVALID_PLAN;
     if (plan->from_real() || plan->to_real()) // the type says it
         direction = plan->from_real() ? CUFFT_FORWARD : CUFFT_INVERSE;

@@ -1,6 +1,20 @@
-/* cuFFT's extended plans on one GPU. Several GPUs and callbacks are missing and so not declared. */
+/* cuFFT's plans by types, and those whose data is on several GPUs. Callbacks, data in formats for input and output
+ * apart and the order of one dimension (cufftXtQueryPlan) are missing and so not declared. */
 #pragma once
+#include "cudalibxt.h"
 #include "cufft.h"
+
+/* Shuffled: of two and more dimensions, each GPU has a part of the second one. */
+typedef enum cufftXtSubFormat_t {
+    CUFFT_XT_FORMAT_INPLACE = 0x02,
+    CUFFT_XT_FORMAT_INPLACE_SHUFFLED = 0x03
+} cufftXtSubFormat;
+typedef enum cufftXtCopyType_t {
+    CUFFT_COPY_HOST_TO_DEVICE = 0x00,
+    CUFFT_COPY_DEVICE_TO_HOST = 0x01,
+    CUFFT_COPY_DEVICE_TO_DEVICE = 0x02,
+    CUFFT_COPY_UNDEFINED = 0x03
+} cufftXtCopyType;
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +30,18 @@ cufftResult cufftXtGetSizeMany(cufftHandle plan, int rank, long long int *n, lon
                                cudaDataType outputtype, long long int batch, size_t *work_size,
                                cudaDataType executiontype);
 cufftResult cufftXtExec(cufftHandle plan, void *input, void *output, int direction);
+cufftResult cufftXtSetGPUs(cufftHandle plan, int count, int *devices);
+cufftResult cufftXtSetWorkArea(cufftHandle plan, void **work_areas);
+cufftResult cufftXtMalloc(cufftHandle plan, cudaLibXtDesc **descriptor, cufftXtSubFormat format);
+cufftResult cufftXtFree(cudaLibXtDesc *descriptor);
+cufftResult cufftXtMemcpy(cufftHandle plan, void *destination, void *source, cufftXtCopyType type);
+cufftResult cufftXtExecDescriptor(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output, int direction);
+cufftResult cufftXtExecDescriptorC2C(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output, int direction);
+cufftResult cufftXtExecDescriptorZ2Z(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output, int direction);
+cufftResult cufftXtExecDescriptorR2C(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output);
+cufftResult cufftXtExecDescriptorC2R(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output);
+cufftResult cufftXtExecDescriptorD2Z(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output);
+cufftResult cufftXtExecDescriptorZ2D(cufftHandle plan, cudaLibXtDesc *input, cudaLibXtDesc *output);
 #ifdef __cplusplus
 }
 #endif

@@ -209,7 +209,8 @@ const Library *library_of(const std::string &name)
 }
 
 /// How the names of the libraries' headers begin. cuRAND's are not among them: its device functions are everywhere.
-const char *const HOST_LIBRARIES[] = {"cublas", "cufft", "cusolver", "cusparse", "library_types.h", "vgc_either.h"};
+const char *const HOST_LIBRARIES[] = {"cublas",   "cudalibxt.h",     "cufft",       "cusolver",
+                                      "cusparse", "library_types.h", "vgc_either.h"};
 
 bool begins_with_one_of(const std::string &name, const char *const *first, const char *const *last)
 {
