@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.cuda_libraries.toolkit import DeviceArray, check, library, main
+from tests.cuda_libraries.toolkit import LIB64, DeviceArray, check, library, main
 
 CURAND = library("libcurand.so.10")
 XORWOW, MRG32K3A, MTGP32, MT19937, PHILOX = 101, 121, 141, 142, 161
@@ -117,7 +120,7 @@ def calls_continue() -> None:
 
 def pseudo_distributions() -> None:
     count = 100_000
-    for kind in (XORWOW, MRG32K3A, PHILOX, MT19937):
+    for kind in (XORWOW, MRG32K3A, PHILOX, MT19937, MTGP32):
         for kind_of_number in ("", "Double"):
             uniform = Generator(kind, seed=1).draw(f"Uniform{kind_of_number}", count)
             assert uniform.min() > 0
@@ -154,6 +157,48 @@ def twister() -> None:
     by_array = np.random.RandomState([2, 3])._bit_generator.random_raw(700).astype(np.uint32)
     assert np.array_equal(wide, by_array)
     assert np.array_equal(Generator(MT19937, seed=7, host=True).draw("", 100), Generator(MT19937, seed=7).draw("", 100))
+
+
+def mtgp_words(which: int, seed: int, count: int) -> NDArray[Any]:
+    """Words of the published recursion with the toolkit's parameters number `which`."""
+    text = (LIB64.parent / "include" / "curand_mtgp32dc_p_11213.h").read_text()
+    rows = re.findall(r"__VGC_MTGP__\((\d+), (\d+), (\d+), ((?:0x\w{8}u(?:, |,\s))+)", text)
+    pos, shift1, shift2 = (int(word) for word in rows[which][:3])
+    basis = [int(word, 16) for word in re.findall(r"0x\w{8}", rows[which][3])]
+    table, temper = (
+        [functools.reduce(operator.xor, (part[bit] for bit in range(4) if k >> bit & 1), 0) for k in range(16)]
+        for part in (basis[:4], basis[4:])
+    )
+    hidden = table[4] ^ table[8] << 16 & 0xFFFFFFFF
+    mixed = hidden + (hidden >> 16)
+    filler = ((mixed + (mixed >> 8 & 0xFFFFFF)) & 0xFF) * 0x01010101
+    state = [seed, hidden] + [filler] * 349
+    for i in range(1, 351):
+        state[i] ^= 1812433253 * (state[i - 1] ^ state[i - 1] >> 30) + i & 0xFFFFFFFF
+    words = []
+    for i in range(count):
+        x = state[i] & 0xFFF80000 ^ state[i + 1]
+        x ^= x << shift1 & 0xFFFFFFFF
+        y = x ^ state[i + pos] >> shift2
+        state.append(y ^ table[y & 15])
+        t = state[i + pos - 1]
+        t ^= t >> 16
+        t ^= t >> 8
+        words.append(state[-1] ^ temper[t & 15])
+    return np.array(words, np.uint32)
+
+
+def mtgp() -> None:
+    """64 sequences give 256 numbers in turn; a call begins with the next sequence."""
+    turns = Generator(MTGP32, seed=9).draw("", 3 * 64 * 256).reshape(3, 64, 256)
+    for which in (0, 1, 63):
+        assert np.array_equal(turns[:, which].ravel(), mtgp_words(which, 9 + which + 1, 768))
+    generator = Generator(MTGP32, seed=9)
+    assert np.array_equal(generator.draw("", 300), turns[0].ravel()[:300])
+    assert np.array_equal(generator.draw("", 512), turns[0].ravel()[512:1024])
+    assert np.array_equal(Generator(MTGP32, seed=9, host=True).draw("", 1000), turns[0].ravel()[:1000])
+    assert (Generator(MTGP32, seed=10).draw("", 1000) != turns[0].ravel()[:1000]).any()
+    assert CURAND.curandSetGeneratorOffset(generator.handle, ctypes.c_ulonglong(1)) == TYPE_ERROR
 
 
 def binomial_bounds() -> None:
@@ -213,7 +258,7 @@ def directions() -> None:
 def errors() -> None:
     handle = ctypes.c_void_p()
     create = CURAND.curandCreateGenerator
-    for missing in (MTGP32, 7):
+    for missing in (7, 205):
         assert create(ctypes.byref(handle), missing) == TYPE_ERROR
     assert CURAND.curandGenerate(None, None, ctypes.c_size_t(1)) == NOT_INITIALIZED
     assert CURAND.curandDestroyGenerator(None) == NOT_INITIALIZED
@@ -244,6 +289,7 @@ CASES = {
         calls_continue,
         pseudo_distributions,
         twister,
+        mtgp,
         binomial_bounds,
         sobol,
         quasi_distributions,

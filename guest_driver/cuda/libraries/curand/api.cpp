@@ -172,8 +172,8 @@ curandStatus_t create(curandGenerator_t *result, curandRngType_t type, bool on_h
         family = mt19937();
         break;
     case CURAND_RNG_PSEUDO_MTGP32:
-        is_missing("MTGP32");
-        return CURAND_STATUS_TYPE_ERROR;
+        family = mtgp32();
+        break;
     default:
         return CURAND_STATUS_TYPE_ERROR;
     }
@@ -247,6 +247,8 @@ API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigne
     if (generator->family == philox() && offset % 4 && is_missing("an offset of Philox that is not a multiple of 4"))
         return CURAND_STATUS_OUT_OF_RANGE;
     if (generator->family == mt19937() && offset != 0 && is_missing("an offset of MT19937, as in NVIDIA's library"))
+        return CURAND_STATUS_TYPE_ERROR;
+    if (generator->family == mtgp32() && offset != 0 && is_missing("an offset of MTGP32, as in NVIDIA's library"))
         return CURAND_STATUS_TYPE_ERROR;
     generator->offset = offset;
     generator->is_fresh = true;

@@ -43,6 +43,7 @@ const Family *xorwow();
 const Family *mrg();
 const Family *philox();
 const Family *mt19937();
+const Family *mtgp32();
 
 // Points offset and on of `dimensions` sequences, one after another. `scrambles` may be null.
 struct QuasiDraw {

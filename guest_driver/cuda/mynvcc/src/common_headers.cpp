@@ -208,9 +208,11 @@ const Library *library_of(const std::string &name)
     return nullptr;
 }
 
-/// How the names of the libraries' headers begin. cuRAND's are not among them: its device functions are everywhere.
-const char *const HOST_LIBRARIES[] = {"cublas",   "cudalibxt.h",     "cufft",       "cusolver",
-                                      "cusparse", "library_types.h", "vgc_either.h"};
+/// How the names of the libraries' headers begin. Of cuRAND's, those for the host alone: its device functions are
+/// everywhere.
+const char *const HOST_LIBRARIES[] = {"cublas",          "cudalibxt.h", "cufft",    "curand_mtgp32_host.h",
+                                      "curand_mtgp32dc", "cusolver",    "cusparse", "library_types.h",
+                                      "vgc_either.h"};
 
 bool begins_with_one_of(const std::string &name, const char *const *first, const char *const *last)
 {
