@@ -51,6 +51,40 @@ def products_with_vectors_agree() -> None:
         assert_close(dy.get(), wanted, columns, TYPES[letter])
 
 
+def groups_of_products_agree() -> None:
+    """Sizes, operations and factors of a group's own; tables run through all groups."""
+    ops, sizes = ((0, 1), (1, 0), (0, 0)), ((5, 7, 3), (16, 2, 9), (1, 1, 40))
+    counts = (2, 1, 3)
+    for letter, form in itertools.product(
+        "SD", ("{}gemmGroupedBatched", "GemmGroupedBatchedEx", "{}gemmGroupedBatched_64")
+    ):
+        alpha, beta = numbers(letter, 3), numbers(letter, 3)
+        size = np.int64 if form.endswith("64") else np.int32
+        m, n, k = (np.array(column, size) for column in zip(*sizes, strict=True))
+        lda, ldb = np.where([a for a, _ in ops], k, m).astype(size), np.where([b for _, b in ops], n, k).astype(size)
+        matrices = [[numbers(letter, count, *shape) for count, shape in zip(counts, shapes, strict=True)]
+            for shapes in (
+                [(m[g], k[g])[:: -1 if ops[g][0] else 1] for g in range(3)],
+                [(k[g], n[g])[:: -1 if ops[g][1] else 1] for g in range(3)],
+                [(m[g], n[g]) for g in range(3)],
+            )]  # fmt: skip
+        batches = [[Batch(group) for group in side] for side in matrices]
+        a, b, c = (DeviceArray(np.concatenate([batch.table.host for batch in side])) for side in batches)
+        kind = {"S": 0, "D": 1}[letter]
+        types, compute = ([kind], [68 + 2 * kind]) if "Ex" in form else ([], [])
+        opa, opb = (np.array(column, np.int32) for column in zip(*ops, strict=True))
+        groups: Any = ctypes.c_int64(3) if form.endswith("64") else 3
+        end = (m, groups, np.array(counts, size), *compute)
+        arguments = (opa, opb, m, n, k, alpha, a, *types, lda, b, *types, ldb, beta, c, *types, *end)
+        BLAS(form.format(letter), *arguments)
+        for g, batch in enumerate(batches[2]):
+            for z, got in enumerate(batch.matrices()):
+                product = operated(ops[g][0], matrices[0][g][z]) @ operated(ops[g][1], matrices[1][g][z])
+                assert_close(got, alpha[g] * product + beta[g] * matrices[2][g][z], int(k[g]), TYPES[letter])
+        wrong = (opa, opb, m, n, k, alpha, a, *types, np.zeros_like(lda), *arguments[8 + len(types) :])
+        assert BLAS.status(form.format(letter), *wrong) == INVALID_VALUE
+
+
 def triangles_are_solved() -> None:
     m, n, count = 9, 70, 4
     for letter, side, fill, op in itertools.product("SDCZ", (0, 1), (0, 1), (0, 1, 2)):
@@ -165,6 +199,7 @@ CASES = {
     case.__name__: case
     for case in (
         products_with_vectors_agree,
+        groups_of_products_agree,
         triangles_are_solved,
         matrices_are_decomposed,
         systems_are_solved_and_matrices_inverted,

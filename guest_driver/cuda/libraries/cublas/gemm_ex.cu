@@ -82,6 +82,53 @@ cublasStatus_t run(cublasHandle_t handle, types asked, const gemm_sizes &size, f
     return function(handle, size, &alpha, a, b, &beta, c, count);
 }
 
+/* Arrays of the host with an element for each group, but for the tables, which have one for each matrix. */
+template <class I> struct groups {
+    const cublasOperation_t *opa, *opb;
+    const I *m, *n, *k, *lda, *ldb, *ldc;
+    I count;
+    const I *sizes;
+    gemm_sizes size_of(I group) const
+    {
+        return {opa[group], opb[group], m[group], n[group], k[group], lda[group], ldb[group], ldc[group]};
+    }
+    bool are_there() const
+    {
+        return count >= 0 && (count == 0 || (opa && opb && m && n && k && lda && ldb && ldc && sizes));
+    }
+};
+
+size_t factor_bytes(types asked)
+{
+    switch (precision_of(asked.compute)) {
+    case OF_16F:
+        return sizeof(__half);
+    case OF_64F:
+        return asked.c == CUDA_C_64F ? sizeof(cuDoubleComplex) : sizeof(double);
+    default:
+        return asked.c == CUDA_C_32F ? sizeof(cuComplex) : sizeof(float);
+    }
+}
+
+template <class I>
+cublasStatus_t run_groups(cublasHandle_t handle, types asked, const groups<I> &all, factors by, const void *const *a,
+                          const void *const *b, const void *const *c)
+{
+    BLAS_CHECK_HANDLE(handle);
+    BLAS_CHECK(all.are_there() && by.alpha && by.beta);
+    for (I group = 0; group < all.count; group++) /* before any product is begun */
+        BLAS_CHECK(all.sizes[group] >= 0 && all.size_of(group).are_right());
+    const size_t bytes = factor_bytes(asked);
+    for (I group = 0, first = 0; group < all.count; first += all.sizes[group++]) {
+        const factors own = {(const char *)by.alpha + group * bytes, (const char *)by.beta + group * bytes};
+        const cublasStatus_t status = run(handle, asked, all.size_of(group), own, {nullptr, a + first, 0},
+                                          {nullptr, b + first, 0}, {nullptr, c + first, 0}, all.sizes[group]);
+        if (status != CUBLAS_STATUS_SUCCESS)
+            return status;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 } // namespace
 
 #define BLAS_GEMM_EX(w, I)                                                                                             \
@@ -144,3 +191,27 @@ cublasStatus_t run(cublasHandle_t handle, types asked, const gemm_sizes &size, f
     }
 BLAS_GEMM_EX(, int)
 BLAS_GEMM_EX(_64, int64_t)
+
+#define BLAS_TABLES (const void *const *)a, (const void *const *)b, (const void *const *)c
+#define BLAS_GROUPS {opa, opb, m, n, k, lda, ldb, ldc, count, sizes}
+#define BLAS_GEMM_GROUPED(S, T, TYPE, COMPUTE, w, I)                                                                   \
+    cublasStatus_t cublas##S##gemmGroupedBatched##w(                                                                   \
+        cublasHandle_t h, const cublasOperation_t opa[], const cublasOperation_t opb[], const I m[], const I n[],      \
+        const I k[], const T alpha[], const T *const a[], const I lda[], const T *const b[], const I ldb[],            \
+        const T beta[], T *const c[], const I ldc[], I count, const I sizes[])                                         \
+    {                                                                                                                  \
+        return run_groups<I>(h, {TYPE, TYPE, TYPE, COMPUTE}, BLAS_GROUPS, {alpha, beta}, BLAS_TABLES);                 \
+    }
+#define BLAS_GEMM_GROUPED_EX(w, I)                                                                                     \
+    BLAS_GEMM_GROUPED(S, float, CUDA_R_32F, CUBLAS_COMPUTE_32F, w, I)                                                  \
+    BLAS_GEMM_GROUPED(D, double, CUDA_R_64F, CUBLAS_COMPUTE_64F, w, I)                                                 \
+    cublasStatus_t cublasGemmGroupedBatchedEx##w(                                                                      \
+        cublasHandle_t h, const cublasOperation_t opa[], const cublasOperation_t opb[], const I m[], const I n[],      \
+        const I k[], const void *alpha, const void *const a[], cudaDataType ta, const I lda[], const void *const b[],  \
+        cudaDataType tb, const I ldb[], const void *beta, void *const c[], cudaDataType tc, const I ldc[], I count,    \
+        const I sizes[], cublasComputeType_t compute)                                                                  \
+    {                                                                                                                  \
+        return run_groups<I>(h, {ta, tb, tc, compute}, BLAS_GROUPS, {alpha, beta}, BLAS_TABLES);                       \
+    }
+BLAS_GEMM_GROUPED_EX(, int)
+BLAS_GEMM_GROUPED_EX(_64, int64_t)

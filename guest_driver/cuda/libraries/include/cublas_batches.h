@@ -11,6 +11,25 @@
                                          const T *const a[], I lda, T *const b[], I ldb, I count);
 VGC_TYPES(VGC_BATCHES)
 
+/* Batches whose matrices differ in their sizes from group to group: arrays of the host with an element for each group,
+ * and tables of the device with one for each matrix, group after group. */
+#define VGC_GROUPS(w, I)                                                                                               \
+    VGC_STATUS cublasSgemmGroupedBatched##w(                                                                           \
+        cublasHandle_t handle, const cublasOperation_t opa[], const cublasOperation_t opb[], const I m[], const I n[], \
+        const I k[], const float alpha[], const float *const a[], const I lda[], const float *const b[],               \
+        const I ldb[], const float beta[], float *const c[], const I ldc[], I groups, const I counts[]);               \
+    VGC_STATUS cublasDgemmGroupedBatched##w(                                                                           \
+        cublasHandle_t handle, const cublasOperation_t opa[], const cublasOperation_t opb[], const I m[], const I n[], \
+        const I k[], const double alpha[], const double *const a[], const I lda[], const double *const b[],            \
+        const I ldb[], const double beta[], double *const c[], const I ldc[], I groups, const I counts[]);             \
+    VGC_STATUS cublasGemmGroupedBatchedEx##w(                                                                          \
+        cublasHandle_t handle, const cublasOperation_t opa[], const cublasOperation_t opb[], const I m[], const I n[], \
+        const I k[], const void *alpha, const void *const a[], cudaDataType ta, const I lda[], const void *const b[],  \
+        cudaDataType tb, const I ldb[], const void *beta, void *const c[], cudaDataType tc, const I ldc[], I groups,   \
+        const I counts[], cublasComputeType_t compute);
+VGC_GROUPS(, int)
+VGC_GROUPS(_64, int64_t)
+
 /* Factors of matrices. `found` on the device, one per matrix: 0, or the column, counted from 1, whose diagonal element
  * is 0; `wrong` on the host: 0, or minus the number of the parameter that is wrong. */
 #define VGC_FACTORS(S, T)                                                                                              \
@@ -34,4 +53,5 @@ VGC_FACTORS(C, cuComplex)
 VGC_FACTORS(Z, cuDoubleComplex)
 
 #undef VGC_BATCHES
+#undef VGC_GROUPS
 #undef VGC_FACTORS
