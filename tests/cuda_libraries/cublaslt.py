@@ -14,6 +14,7 @@ from tests.cuda_libraries.toolkit import DeviceArray, check, library, main
 
 LT = library("libcublasLt.so.12")
 R_32F, R_64F, R_16F, R_8I, C_32F, R_32I, R_16BF = 0, 1, 2, 3, 4, 10, 14
+E4M3, E5M2 = 28, 29
 OF_16F, OF_32F, OF_64F, OF_32I = 64, 68, 70, 72
 COLUMNS, ROWS = 0, 1
 ORDER, COUNT, JUMP = 1, 5, 6
@@ -77,6 +78,8 @@ class Side:
 
 def to_bits(kind: int, values: NDArray[Any]) -> NDArray[Any]:
     other = {R_64F: np.float64, C_32F: np.complex64}
+    if kind in {E4M3, E5M2}:
+        return values.astype(np.uint8)
     return values.astype(other[kind]) if kind in other else bits_of(kind, values)
 
 
@@ -134,6 +137,53 @@ def products_agree() -> None:
         check(LTHANDLE.matmul(how, factor(1), *sides, factor(0), dd, dd))
         wanted = operated(opa, a) @ operated(opb, b)
         assert_close(out, dd.values(), np.clip(wanted, -128, 127) if out == R_8I else wanted)
+
+
+EXPONENT_BITS: Final = {E4M3: 4, E5M2: 5}
+
+
+def eight_bits(kind: int, bits: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of bytes, none of which is infinite or none at all."""
+    exponent, width = EXPONENT_BITS[kind], 7 - EXPONENT_BITS[kind]
+    fraction, power = bits & ((1 << width) - 1), bits >> width & ((1 << exponent) - 1)
+    scaled = np.where(power == 0, fraction * 2.0, fraction + 2.0**width) * 2.0 ** (power.astype(float) - width)
+    made: NDArray[Any] = np.where(bits & 128, -1, 1) * scaled / 2.0 ** (2 ** (exponent - 1) - 1)
+    return made
+
+
+def eight_bit_products_agree() -> None:
+    """E4M3 with E4M3 and E5M2: every number there is, batches, both orders, scales and a bias."""
+    m, n, k = 20, 24, 32
+    pairs = ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3))
+    for (of_a, of_b), out, order, count in itertools.product(pairs, (R_16F, R_16BF, R_32F), (COLUMNS, ROWS), (1, 2)):
+        sides, values = [], []
+        for kind, shape in ((of_a, (count, k, m)), (of_b, (count, k, n))):
+            bits = RANDOM.integers(0, 0x78 if kind == E4M3 else 0x50, shape) | RANDOM.integers(0, 2, shape) << 7
+            sides.append(Side(kind, bits, order))
+            values.append(eight_bits(kind, bits))
+        c, bias = small(count, m, n), small(m)
+        dc, dd, db = Side(out, c), Side(out, c * 0), DeviceArray(bits_of(out, bias))
+        scales = [DeviceArray(np.array([by], np.float32)) for by in (2**-6, 2**-4)]
+        how = description(
+            OF_32F,
+            R_32F,
+            OPA=ctypes.c_int32(1),
+            EPILOGUE=ctypes.c_uint32(WITH_BIAS),
+            BIAS=db.pointer,
+            A_SCALE=scales[0].pointer,
+        )
+        how.set(A_SCALE + 1, scales[1].pointer)
+        check(LTHANDLE.matmul(how, np.float32(2), *sides, np.float32(-1), dc, dd))
+        product = 2.0**-9 * (operated(1, values[0]) @ values[1])
+        size = 2.0**-9 * (operated(1, np.abs(values[0])) @ np.abs(values[1]))  # sums may cancel
+        assert np.all(
+            np.abs(dd.values() - (product - c + bias[:, None])) <= PRECISION[out] * (10 + np.abs(product)) + 1e-5 * size
+        )
+    narrow = [Side(E5M2, RANDOM.integers(0, 9, (1, 16, 16))) for _ in range(2)]
+    ends = [Side(R_32F, small(1, 16, 16)) for _ in range(2)]
+    for refused in (narrow, [Side(E4M3, small(1, 16, 16) + 3), Side(R_16F, small(1, 16, 16))]):
+        how = description(OF_32F, R_32F)
+        assert LTHANDLE.matmul(how, np.float32(1), *refused, np.float32(0), *ends) == NOT_SUPPORTED
 
 
 def gelu(x: NDArray[Any]) -> NDArray[Any]:
@@ -256,6 +306,7 @@ CASES = {
     case.__name__: case
     for case in (
         products_agree,
+        eight_bit_products_agree,
         epilogues_agree,
         gradients_of_gelu_agree,
         factors_and_scales_on_the_device_are_read_there,

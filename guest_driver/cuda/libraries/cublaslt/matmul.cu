@@ -4,6 +4,7 @@
 
 #include "descriptors.h"
 #include "finish.h"
+#include "widen.h"
 
 namespace
 {
@@ -47,7 +48,15 @@ cublasComputeType_t precision_of(int32_t type)
     }
 }
 
-const kind *kind_of(const matmul &how, uint32_t in, uint32_t out)
+/* One type for both of A and B; of 8-bit floating point, one of them at least has E4M3. */
+cudaDataType common_type(uint32_t a, uint32_t b)
+{
+    if (a != b && is_eight_bits(a) && is_eight_bits(b))
+        return CUDA_R_8F_E4M3;
+    return a == b ? (cudaDataType)a : (cudaDataType)-1;
+}
+
+const kind *kind_of(const matmul &how, cudaDataType in, uint32_t out)
 {
     static const kind all[] = {
         {CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, finish_float},
@@ -56,6 +65,9 @@ const kind *kind_of(const matmul &how, uint32_t in, uint32_t out)
         {CUDA_R_16BF, CUDA_R_32F, CUDA_R_32F, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4, finish_bfloat},
         {CUDA_R_16BF, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, finish_float},
         {CUDA_R_8I, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, finish_float},
+        {CUDA_R_8F_E4M3, CUDA_R_32F, CUDA_R_32F, CUDA_R_16F, CUBLAS_COMPUTE_32F, 4, finish_half},
+        {CUDA_R_8F_E4M3, CUDA_R_32F, CUDA_R_32F, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4, finish_bfloat},
+        {CUDA_R_8F_E4M3, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 4, finish_float},
         {CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 8, finish_double},
         {CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 4, finish_int},
         {CUDA_R_8I, CUDA_R_32I, CUDA_R_32F, CUDA_R_8I, CUBLAS_COMPUTE_32I, 4, finish_char},
@@ -64,7 +76,7 @@ const kind *kind_of(const matmul &how, uint32_t in, uint32_t out)
     };
     const bool halves = is_half((cublasComputeType_t)how.compute) && how.scale == CUDA_R_16F;
     for (const kind &one : all)
-        if (one.in == (cudaDataType)in && one.out == (cudaDataType)out && one.compute == precision_of(how.compute) &&
+        if (one.in == in && one.out == (cudaDataType)out && one.compute == precision_of(how.compute) &&
             (one.scale == (cudaDataType)how.scale || (halves && one.out == CUDA_R_16F)))
             return &one;
     return nullptr;
@@ -131,7 +143,7 @@ cublasStatus_t check_product(operation &of, const kind *&types)
     if (cublasStatus_t failed = check_sizes(of))
         return failed;
     const bool is_real = of.d->type != CUDA_C_32F && of.d->type != CUDA_C_64F && of.d->type != CUDA_R_32I;
-    types = of.a->type == of.b->type && of.c->type == of.d->type ? kind_of(*of.how, of.a->type, of.d->type) : nullptr;
+    types = of.c->type == of.d->type ? kind_of(*of.how, common_type(of.a->type, of.b->type), of.d->type) : nullptr;
     const int32_t bias = of.how->bias_type;
     const bool has_bias = has_epilogue(of.how->epilogue, CUBLASLT_EPILOGUE_BIAS);
     if (!types || of.how->opc != CUBLAS_OP_N || of.how->fill != CUBLAS_FILL_MODE_FULL ||
@@ -216,6 +228,26 @@ cublasStatus_t sums_of(cublasLtHandle_t handle, const operation &of, const kind 
         handle->blas, by_columns(of.how->opa, *of.a), by_columns(of.how->opb, *of.b), of.m, of.n, of.k, factor, a,
         types.in, of.a->ld, of.a->count == 1 ? 0 : of.a->jump, b, types.in, of.b->ld, of.b->count == 1 ? 0 : of.b->jump,
         nothing, sums, types.sums, of.m, of.m * of.n, of.d->count, types.compute, CUBLAS_GEMM_DEFAULT);
+}
+
+cublasStatus_t sums_of_eight_bits(cublasLtHandle_t handle, const operation &given, const kind &types, const void *a,
+                                  const void *b, void *sums, cudaStream_t stream)
+{
+    wide first, second;
+    operation of = given;
+    kind halves = types;
+    halves.in = CUDA_R_16F;
+    cublasStatus_t status = to_half(a, *of.a, stream, first);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = to_half(b, *of.b, stream, second);
+    of.a = &first.of;
+    of.b = &second.of;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = sums_of(handle, of, halves, first.numbers, second.numbers, sums, stream);
+    for (void *const numbers : {first.numbers, second.numbers})
+        if (numbers)
+            cudaFreeAsync(numbers, stream);
+    return status;
 }
 
 ending ending_of(const operation &of, const void *sums, const void *c, void *d)
@@ -310,7 +342,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     if (cudaError_t failed = cudaMallocAsync(&sums, bytes, stream))
         return status_of(failed);
     to.sums = sums;
-    cublasStatus_t status = sums_of(handle, of, *types, a, b, sums, stream);
+    const auto product = is_eight_bits(types->in) && of.k > 0 ? sums_of_eight_bits : sums_of;
+    cublasStatus_t status = product(handle, of, *types, a, b, sums, stream);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = types->finish(stream, to);
     cudaFreeAsync(sums, stream);
