@@ -66,6 +66,15 @@ int main() {
     SAY(cudaMalloc(&more, available));
 }""",
     "illegal": "int main() { store<<<1, 1>>>((int *)16, 1); SAY(cudaDeviceSynchronize()); }",
+    "another": r"""
+cudaError_t later(int *to);
+int main() {
+    int *device;
+    cudaMalloc(&device, sizeof(int));
+    store<<<1, 1>>>((int *)16, 1);
+    SAY(later(device)); // whose program is compiled while the kernel fails
+    SAY(cudaDeviceSynchronize());
+}""",
     "image": r"""
 __global__ void odd(int *to) { asm volatile("frobnicate.s32 %0, 1;" : "=r"(*to)); }
 int main() {
@@ -75,6 +84,14 @@ int main() {
     }
 }""",
 }
+OTHER_FILES: Final = {
+    "another": r"""
+__global__ void add(int *to) { *to += 1; }
+cudaError_t later(int *to) {
+    add<<<1, 1>>>(to);
+    return cudaGetLastError();
+}"""
+}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +100,11 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     built = {}
     for name, text in PROGRAMS.items():
         (folder / f"{name}.cu").write_text(COMMON + text)
-        built[name] = subprocess.Popen([MYNVCC, f"{name}.cu", "-o", name], cwd=folder)
+        files = [f"{name}.cu"]
+        if name in OTHER_FILES:
+            files.append(f"{name}_other.cu")
+            (folder / files[1]).write_text(OTHER_FILES[name])
+        built[name] = subprocess.Popen([MYNVCC, *files, "-o", name], cwd=folder)
     assert [name for name, process in built.items() if process.wait(HANGS_AFTER_S) != 0] == []
     return {name: folder / name for name in PROGRAMS}
 
@@ -167,3 +188,12 @@ def test_the_log_of_a_kernel_that_does_not_compile_is_on_standard_error_once(
     done = host.run(programs["image"])
     assert done.stdout.splitlines() == ["cudaErrorInvalidKernelImage"] * 2
     assert done.stderr.count("PTX instruction 'frobnicate.s32' is not known") == 1
+
+
+def test_a_program_that_is_loaded_meanwhile_is_told_of_the_kernel_too(
+    programs: dict[str, Path], host: GuestHost
+) -> None:
+    done = host.run(programs["another"])
+    told, at_last = done.stdout.splitlines()
+    assert told in {"cudaErrorIllegalAddress", "cudaSuccess"}  # the load may come first
+    assert at_last == "cudaErrorIllegalAddress"

@@ -105,23 +105,6 @@ struct surfaceReference {
     struct cudaChannelFormatDesc channelDesc;
 };
 #ifdef __cplusplus
-#ifdef __CUDACC__
-#define __VGC_REFERENCE(kind) __attribute__((device_builtin_##kind##_type))
-#else
-#define __VGC_REFERENCE(kind)
-#endif
-template <class T, int dimensions = cudaTextureType1D, enum cudaTextureReadMode mode = cudaReadModeElementType>
-struct __VGC_REFERENCE(texture) texture : textureReference {
-    __host__ __device__ constexpr texture(int normalised = 0, enum cudaTextureFilterMode filter = cudaFilterModePoint,
-                                          enum cudaTextureAddressMode address = cudaAddressModeClamp, cudaChannelFormatDesc desc = {})
-        : textureReference{{0}, normalised, filter, {address, address, address}, desc, 0, 0, cudaFilterModePoint, 0, 0, 0, 0} {}
-};
-template <class T, int dimensions = cudaSurfaceType1D>
-struct __VGC_REFERENCE(surface) surface : surfaceReference {
-    __host__ __device__ constexpr surface() : surfaceReference{{0}, {}} {}
-};
-#undef __VGC_REFERENCE
-
 /* cudaCreateChannelDesc<T>() */
 #define __VGC_CHANNELS(type, name, kind)                                                                                               \
     static __host__ __device__ constexpr cudaChannelFormatDesc __vgc_channels(const name##1 *) { return {8 * sizeof(type), 0, 0, 0, kind}; }     \
@@ -139,6 +122,7 @@ __VGC_CHANNELS(unsigned, uint, cudaChannelFormatKindUnsigned)
 __VGC_CHANNELS(float, float, cudaChannelFormatKindFloat)
 #undef __VGC_CHANNELS
 static __host__ __device__ constexpr cudaChannelFormatDesc __vgc_channels(const char *) { return {8, 0, 0, 0, cudaChannelFormatKindSigned}; }
+static __host__ __device__ constexpr cudaChannelFormatDesc __vgc_channels(const void *) { return {0, 0, 0, 0, cudaChannelFormatKindNone}; }
 template <class T> static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDesc() { return __vgc_channels((const T *)0); }
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind f) {
     return {x, y, z, w, f};
@@ -147,4 +131,22 @@ static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDesc
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf1() { return {16, 0, 0, 0, cudaChannelFormatKindFloat}; }
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf2() { return {16, 16, 0, 0, cudaChannelFormatKindFloat}; }
 static __host__ __device__ constexpr cudaChannelFormatDesc cudaCreateChannelDescHalf4() { return {16, 16, 16, 16, cudaChannelFormatKindFloat}; }
+
+#ifdef __CUDACC__
+#define __VGC_REFERENCE(kind) __attribute__((device_builtin_##kind##_type))
+#else
+#define __VGC_REFERENCE(kind)
+#endif
+template <class T, int dimensions = cudaTextureType1D, enum cudaTextureReadMode mode = cudaReadModeElementType>
+struct __VGC_REFERENCE(texture) texture : textureReference {
+    __host__ __device__ constexpr texture(int normalised = 0, enum cudaTextureFilterMode filter = cudaFilterModePoint,
+                                          enum cudaTextureAddressMode address = cudaAddressModeClamp,
+                                          cudaChannelFormatDesc desc = cudaCreateChannelDesc<T>())
+        : textureReference{{0}, normalised, filter, {address, address, address}, desc, 0, 0, cudaFilterModePoint, 0, 0, 0, 0} {}
+};
+template <class T, int dimensions = cudaSurfaceType1D>
+struct __VGC_REFERENCE(surface) surface : surfaceReference {
+    __host__ __device__ constexpr surface() : surfaceReference{{0}, cudaCreateChannelDesc<T>()} {}
+};
+#undef __VGC_REFERENCE
 #endif

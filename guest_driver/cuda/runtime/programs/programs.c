@@ -299,6 +299,20 @@ static int find(struct rt_program *program, struct rt_unit *unit, const char *na
     return result;
 }
 
+/* The program lacks the name, unless the device was lost. */
+static cudaError_t error_of_find(int result, cudaError_t lacking)
+{
+    cudaError_t error = rt_error(result);
+    return error == cudaSuccess || error == cudaErrorDevicesUnavailable ? error
+                                                                        : rt_explain(lacking, "%s", vgc_last_error());
+}
+
+/* Without the registry's lock: a device that was lost meanwhile has a kernel that is to blame. */
+static cudaError_t error_of_use(struct rt_device *device, cudaError_t error)
+{
+    return error == cudaErrorDevicesUnavailable ? rt_fault(device, error) : error;
+}
+
 cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
 {
     *loaded = atomic_load_explicit(&function->loaded[device->ordinal], memory_order_acquire);
@@ -307,12 +321,13 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
     struct rt_program *program;
     rt_registry_lock();
     cudaError_t error = load(device, function->unit, &program);
-    if (error == cudaSuccess && find(program, function->unit, function->name, find_loaded_function, loaded) != VGC_OK)
-        error = rt_explain(cudaErrorInvalidDeviceFunction, "%s", vgc_last_error());
+    if (error == cudaSuccess)
+        error = error_of_find(find(program, function->unit, function->name, find_loaded_function, loaded),
+                              cudaErrorInvalidDeviceFunction);
     if (error == cudaSuccess)
         atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
     rt_registry_unlock();
-    return error;
+    return error_of_use(device, error);
 }
 
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)
@@ -322,11 +337,11 @@ cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *varia
     cudaError_t error = load(device, variable->unit, &program);
     *address = variable->address[device->ordinal];
     if (error == cudaSuccess && *address == 0) {
-        if (find(program, variable->unit, variable->name, find_loaded_variable, address) != VGC_OK)
-            error = rt_explain(cudaErrorInvalidSymbol, "%s", vgc_last_error());
-        else
+        error = error_of_find(find(program, variable->unit, variable->name, find_loaded_variable, address),
+                              cudaErrorInvalidSymbol);
+        if (error == cudaSuccess)
             variable->address[device->ordinal] = *address;
     }
     rt_registry_unlock();
-    return error;
+    return error_of_use(device, error);
 }
