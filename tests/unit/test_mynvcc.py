@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -308,14 +310,33 @@ int main() { kernel<double><<<1, 2, 32>>>(nullptr); }
     assert b"_Z6kernelIdEvPc" in image
 
 
-def test_check_has_the_device_compile_the_text(toolkit: Toolkit, link: GuestLink, fake: FakeDevice) -> None:
-    toolkit.write(a_cu="__global__ void kernel() {}\n")
-    (toolkit.top / "lib64" / "libvgc.so").unlink(missing_ok=True)
-    (toolkit.top / "lib64" / "libvgc.so").symlink_to(REPOSITORY / "guest_driver" / "libvgc" / "build" / "libvgc.so")
+@pytest.fixture
+def check(toolkit: Toolkit, link: GuestLink) -> Callable[[], subprocess.CompletedProcess[str]]:
+    """Compiles a.cu with --check, beside a device."""
+    library = toolkit.top / "lib64" / "libvgc.so"
+    library.unlink(missing_ok=True)
+    library.symlink_to(REPOSITORY / "guest_driver" / "libvgc" / "build" / "libvgc.so")
     environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(toolkit.folder)}
-    done = toolkit.nvcc("--check", "-c", "a.cu", environment=environment, fds=link.fds)
+    return lambda: toolkit.nvcc("--check", "-c", "a.cu", environment=environment, fds=link.fds)
+
+
+def test_check_has_the_device_compile_the_text(
+    toolkit: Toolkit, fake: FakeDevice, check: Callable[[], subprocess.CompletedProcess[str]]
+) -> None:
+    toolkit.write(a_cu="__global__ void kernel() {}\n")
+    done = check()
     assert done.returncode == 0, done.stderr
     assert Opcode.PROGRAM_LOAD in fake.opcodes()
+
+
+def test_check_prints_the_log_of_the_devices_compiler_once(
+    toolkit: Toolkit, fake: FakeDevice, check: Callable[[], subprocess.CompletedProcess[str]]
+) -> None:
+    toolkit.write(a_cu="__global__ void error() {}\n")
+    done = check()
+    assert Opcode.PROGRAM_LOAD in fake.opcodes()
+    assert done.stderr == "line 1: error: no such thing\nnvcc fatal   : --check: the program does not compile\n"
+    assert done.returncode == 1
 
 
 def test_check_without_a_device_says_what_is_missing(toolkit: Toolkit) -> None:

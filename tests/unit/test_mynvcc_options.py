@@ -56,6 +56,16 @@ def test_options_have_all_of_nvccs_spellings(toolkit: Toolkit, words: tuple[str,
         ("--expt-relaxed-constexpr", "--extended-lambda", "--default-stream", "per-thread", "-maxrregcount=32"),
         ("-Wno-deprecated-gpu-targets", "-Werror", "all-warnings", "-w", "-std=c++14", "-O3", "--use_fast_math"),
         ("-ftz=true", "-prec-div=false", "-prec-sqrt", "false", "-fmad=false", "-Xcompiler", "-Wall,-O2", "-O"),
+        (
+            "-Xcudafe",
+            "--diag_suppress=177",
+            "-Xfatbin=-compress-all",
+            "--optimize",
+            "3",
+            "-lto",
+            "-ftemplate-depth=900",
+        ),
+        ("--compress-mode=size", "-noeh", "-Ofc=min", "--brief-diagnostics", "true", "-ftemplate-backtrace-limit", "0"),
         ("-cudart", "static", "-Xlinker=-rpath,/nowhere", "-lm", "-L.", "-ccbin", CLANGS[-1], "-restrict"),
     ],
 )
@@ -63,6 +73,29 @@ def test_usual_options_are_taken(toolkit: Toolkit, words: tuple[str, ...]) -> No
     toolkit.write(a_cu=MAIN)
     toolkit.build(*words, "a.cu")
     assert toolkit.output()[-1].endswith(" first 7")
+
+
+def test_options_of_other_programs_are_taken_apart_as_by_a_shell(toolkit: Toolkit) -> None:
+    toolkit.write(
+        a_cu="#include <cstdio>\nint main() { std::puts(TEXT); }\n#ifndef __CUDA_ARCH__\n#if !__PIC__\n#error\n#endif\n#endif\n"
+    )
+    options = "-fPIC -DX '-DTEXT=\"two, words\"'"
+    toolkit.build("--compiler-options", options, "-Xlinker", "-rpath /nowhere,-z 'now'", "a.cu")
+    assert toolkit.output() == ["two, words"]
+
+
+def test_macros_and_folders_of_the_hosts_compiler_are_those_of_device_code_too(toolkit: Toolkit) -> None:
+    kernel = "#ifndef WIDE\n#error not wide\n#endif\n__global__ void kernel(int x) {}\n"
+    toolkit.write(a_cu='#include "folder/kernel.h"\n' + "int main() { kernel<<<1, 1>>>(WIDE); }\n")
+    (toolkit.folder / "far" / "folder").mkdir(parents=True)
+    (toolkit.folder / "far" / "folder" / "kernel.h").write_text(kernel)
+    toolkit.build("-Xcompiler", "-O2 -DWIDE=7 -DOTHER -UOTHER,-Ifar", "a.cu")
+    assert toolkit.output()[-1].endswith(" first 7")
+
+
+@pytest.mark.parametrize(("option", "line"), [("--list-gpu-arch", "compute_80"), ("--list-gpu-code", "sm_80")])
+def test_architectures_are_listed(toolkit: Toolkit, option: str, line: str) -> None:
+    assert line in toolkit.build(option).splitlines()
 
 
 def test_unknown_option_is_refused(toolkit: Toolkit) -> None:

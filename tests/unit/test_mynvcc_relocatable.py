@@ -67,3 +67,22 @@ def test_host_linker_links_what_dlink_has_made(toolkit: Toolkit) -> None:
     words = ["c++", "-o", "program", "b.o", "linked.o", "-L.", "-la", f"-L{lib}", "-lcudart", f"-Wl,-rpath,{lib}"]
     subprocess.run(words, cwd=toolkit.folder, check=True, timeout=HANGS_AFTER_S)
     assert launched(toolkit.output("program")) == ["2", "1"]
+
+
+@pytest.mark.parametrize("links_with_nvcc", [True, False])
+def test_units_that_device_code_alone_needs_are_taken_from_static_libraries(
+    toolkit: Toolkit, links_with_nvcc: bool
+) -> None:
+    needed = "__device__ int twice(int x) { return 2 * x; }\n"
+    user = "__device__ int twice(int x);\n__global__ void kernel(int x) { twice(x); }\nint main() { kernel<<<1, 1>>>(3); }\n"
+    toolkit.write(a_cu=needed, b_cu=user)
+    toolkit.build("-dc", "a.cu", "b.cu")
+    toolkit.build("-lib", "a.o", "-o", "liba.a")
+    if links_with_nvcc:
+        toolkit.build("b.o", "-L.", "-la", "-o", "program")
+    else:
+        toolkit.build("-dlink", "b.o", "liba.a", "-o", "linked.o")
+        lib = toolkit.top / "lib64"
+        words = ["c++", "-o", "program", "b.o", "linked.o", "liba.a", f"-L{lib}", "-lcudart", f"-Wl,-rpath,{lib}"]
+        subprocess.run(words, cwd=toolkit.folder, check=True, timeout=HANGS_AFTER_S)
+    assert [line.split()[0] for line in toolkit.output("program")].count("unit") == 2

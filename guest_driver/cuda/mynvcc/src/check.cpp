@@ -63,11 +63,11 @@ void check_device_code(const std::string &top, const std::string &blob)
     const int result =
         FROM(library, vgc_program_load)(device, VGC_SOURCE_CUDA, options + header.options_len, header.text_len,
                                         words.data(), static_cast<uint32_t>(words.size()), &program);
-    const std::string error = result == VGC_OK ? "" : last_error();
-    std::cerr << FROM(library, vgc_last_log)();
+    const std::string error = result == VGC_OK ? "" : last_error(), log = FROM(library, vgc_last_log)();
+    std::cerr << log << (log.empty() || log.back() == '\n' ? "" : "\n");
     FROM(library, vgc_close)(device);
-    if (result != VGC_OK)
-        fail("device code does not compile: " + error);
+    if (result != VGC_OK) // behind its first line, the error has the log, or its end
+        fail(log.empty() ? "--check: " + error : "--check: " + error.substr(0, error.find(":\n")));
 }
 
 } // namespace mynvcc

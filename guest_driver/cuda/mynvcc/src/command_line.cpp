@@ -59,6 +59,42 @@ Words words_of(const std::string &text)
     return words;
 }
 
+/// The parts of a value that an option takes one by one.
+Words parts_of(const std::string &value, Takes takes)
+{
+    if (takes != Takes::values && takes != Takes::words)
+        return {value};
+    if (takes == Takes::values)
+        return split_values(value);
+    Words parts;
+    for (const std::string &part : split_values(value)) {
+        const Words taken = words_of(part);
+        parts.insert(parts.end(), taken.begin(), taken.end());
+    }
+    return parts;
+}
+
+bool is_level(const std::string &word)
+{
+    return word.size() == 1 && word[0] >= '0' && word[0] <= '3';
+}
+
+/// Does what an option asks for that prints something and nothing else.
+void print_and_end(const std::string &name)
+{
+    if (name == "help")
+        std::cout << help_text();
+    else if (name == "version")
+        std::cout << version_text();
+    else if (name == "list-gpu-arch")
+        std::cout << architectures_text("compute_");
+    else if (name == "list-gpu-code")
+        std::cout << architectures_text("sm_");
+    else
+        return;
+    std::exit(0);
+}
+
 /// Reads the words of one command line, and those of the files that it names.
 class Reader
 {
@@ -106,8 +142,8 @@ void Reader::read_option(const Words &words, size_t &at, int depth)
     }
     if (row != nullptr && equals != std::string::npos)
         return apply(*row, word.substr(equals + 1), depth);
-    if (row != nullptr && std::string(row->name) == "optimize") // -O alone, with the level in the same word otherwise
-        return apply(*row, "1", depth);
+    if (row != nullptr && std::string(row->name) == "optimize") // -O alone or with a level, as a word of its own
+        return apply(*row, at + 1 < words.size() && is_level(words[at + 1]) ? words[++at] : "1", depth);
     if (row != nullptr) {
         if (at + 1 >= words.size())
             fail("Missing argument for option '" + std::string(row->name) + "'");
@@ -122,11 +158,8 @@ void Reader::read_option(const Words &words, size_t &at, int depth)
 void Reader::apply(const OptionRow &row, const std::string &value, int depth)
 {
     const std::string name = row.name;
-    if (name == "help" || name == "version") {
-        std::cout << (name == "help" ? help_text() : version_text());
-        std::exit(0);
-    }
-    for (const std::string &part : row.takes == Takes::values ? split_values(value) : Words{value}) {
+    print_and_end(name);
+    for (const std::string &part : parts_of(value, row.takes)) {
         if (name == "options-file")
             read(words_of(read_file(part)), depth + 1);
         else if (row.apply != nullptr)

@@ -1,9 +1,47 @@
 #include "link.h"
+#include "relocatable.h"
 
 #include <unistd.h>
 
 namespace mynvcc
 {
+namespace
+{
+
+/// The static library that the linker takes for -l, in the folders of -L; "" if it takes another file.
+std::string archive_of(const Options &options, const std::string &library)
+{
+    for (const std::string &word : options.libraries) {
+        const std::string path = word.substr(2) + "/lib" + library;
+        if (!starts_with(word, "-L"))
+            continue;
+        if (exists(path + ".so"))
+            return "";
+        if (exists(path + ".a"))
+            return path + ".a";
+    }
+    return "";
+}
+
+/// Units of relocatable device code in static libraries. Device code may refer to those that no host code refers to,
+/// which the host's linker would leave out.
+std::set<std::string> archived_units(const Options &options)
+{
+    Words archives;
+    for (const Input &input : options.inputs)
+        if (suffix_of(input.path) == ".a" && exists(input.path))
+            archives.push_back(input.path);
+    for (const std::string &word : options.libraries)
+        if (starts_with(word, "-l"))
+            archives.push_back(archive_of(options, word.substr(2)));
+    std::set<std::string> units;
+    for (const std::string &archive : archives)
+        if (!archive.empty())
+            units.merge(units_in(read_file(archive)));
+    return units;
+}
+
+} // namespace
 
 Words runtime_words(const Options &options, const Toolkit &toolkit)
 {
@@ -30,6 +68,8 @@ void link_objects(const Options &options, const Toolkit &toolkit, const Words &o
     Words words = {toolkit.cxx};
     words.insert(words.end(), options.link.begin(), options.link.end());
     words.insert(words.end(), {"-o", output, "-Wl,--start-group"});
+    for (const std::string &unit : archived_units(options))
+        words.push_back("-Wl,-u," + unit);
     for (const std::string &word : options.linker)
         words.insert(words.end(), {"-Xlinker", word});
     words.insert(words.end(), objects.begin(), objects.end());
@@ -54,8 +94,15 @@ void archive_objects(const Options &options, const Words &objects, const std::st
 void make_device_link(const Options &options, const Toolkit &toolkit, const WorkFolder &work, const std::string &output)
 {
     const std::string source = work.file("device_link.c");
+    std::string declarations = "typedef int vgc_device_link;\n", references;
+    for (const std::string &unit : archived_units(options)) {
+        declarations += "extern const char " + unit + "[];\n";
+        references += unit + ", ";
+    }
+    if (!references.empty())
+        declarations += "static const void *const units[] __attribute__((used)) = {" + references + "};\n";
     if (!options.shell.is_dry)
-        write_file(source, "typedef int vgc_device_link;\n");
+        write_file(source, declarations);
     options.shell.run({toolkit.cc, "-fPIC", "-c", source, "-o", output});
 }
 

@@ -90,6 +90,17 @@ void add_make_rules(Options &o, const char *option, Value value)
     o.dependencies.insert(o.dependencies.end(), {option, value});
 }
 
+/// nvcc has the host's compiler preprocess device code, too.
+void add_host_option(Options &o, Value value)
+{
+    if (starts_with(value, "-D") || starts_with(value, "-U"))
+        return o.macros.push_back(value);
+    if (starts_with(value, "-I"))
+        return o.includes.push_back(value);
+    o.host.push_back(value);
+    o.link.push_back(value);
+}
+
 void add_error_kind(Options &o, Value value)
 {
     if (value == "all-warnings")
@@ -103,6 +114,7 @@ void add_error_kind(Options &o, Value value)
 const auto nothing = Takes::nothing;
 const auto value = Takes::value;
 const auto values = Takes::values;
+const auto words = Takes::words;
 
 } // namespace
 
@@ -120,7 +132,7 @@ const std::vector<OptionRow> OPTION_TABLE = {
          o.is_relocatable = false;
      }},
     {"device-link", "dlink", nothing, "",
-     "Make the object file that stands for linked device code. It is empty: units are linked when a program runs.",
+     "Make the object file that stands for linked device code: units are linked when a program runs.",
      set_phase<Phase::device_link>},
     {"relocatable-device-code", "rdc", value, "{true|false}",
      "Let device code refer to functions and variables of other files.", set_relocatable},
@@ -182,6 +194,13 @@ const std::vector<OptionRow> OPTION_TABLE = {
      [](Options &o, Value) { o.macros.push_back("-D__CUDACC_EXTENDED_LAMBDA__=1"); }},
     {"expt-extended-lambda", "expt-extended-lambda", nothing, "", "The older name of --extended-lambda.",
      [](Options &o, Value) { o.macros.push_back("-D__CUDACC_EXTENDED_LAMBDA__=1"); }},
+    {"no-exceptions", "noeh", nothing, "", "Host code without exceptions.",
+     [](Options &o, Value) { o.host.push_back("-fno-exceptions"); }},
+    {"ftemplate-depth", "ftemplate-depth", value, "<depth>", "Bound the depth of templates in host code.",
+     [](Options &o, Value v) { o.host.push_back("-ftemplate-depth=" + v); }},
+    {"ftemplate-backtrace-limit", "ftemplate-backtrace-limit", value, "<count>",
+     "Show no more than so many templates in messages.",
+     [](Options &o, Value v) { o.host.push_back("-ftemplate-backtrace-limit=" + v); }},
     {"machine", "m", value, "64", "Width of addresses.",
      [](Options &, Value v) {
          if (v != "64")
@@ -245,6 +264,17 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"time", "time", value, "<file>", "Without effect.", nullptr},
     {"source-in-ptx", "src-in-ptx", nothing, "", "Without effect.", nullptr},
     {"dlink-time-opt", "dlto", nothing, "", "Without effect.", nullptr},
+    {"lto", "lto", nothing, "", "Without effect.", nullptr},
+    {"gen-opt-lto", "gen-opt-lto", nothing, "", "Without effect.", nullptr},
+    {"dopt", "dopt", value, "on", "Without effect: device code is optimised always.", nullptr},
+    {"Ofast-compile", "Ofc", value, "<level>", "Without effect.", nullptr},
+    {"optimization-info", "opt-info", value, "<kind>,...", "Without effect.", nullptr},
+    {"jump-table-density", "jtd", value, "<percentage>", "Without effect.", nullptr},
+    {"keep-device-functions", "keep-device-functions", nothing, "", "Without effect.", nullptr},
+    {"static-global-template-stub", "static-global-template-stub", value, "{true|false}", "Without effect.", nullptr},
+    {"brief-diagnostics", "brief-diag", value, "{true|false}", "Without effect.", nullptr},
+    {"compress-mode", "compress-mode", value, "<mode>", "Without effect.", nullptr},
+    {"frandom-seed", "frandom-seed", value, "<seed>", "Without effect.", nullptr},
 
     {"", "", nothing, "", "Libraries", nullptr},
     {"library", "l", values, "<library>,...", "Link these libraries.",
@@ -256,11 +286,11 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"cudadevrt", "cudadevrt", value, "{none|static}", "Without effect: device code needs no such library.", nullptr},
 
     {"", "", nothing, "", "Other programs", nullptr},
-    {"compiler-options", "Xcompiler", values, "<option>,...", "Options of the host's compiler and of its link.",
-     [](Options &o, Value v) { o.host.push_back(v), o.link.push_back(v); }},
-    {"linker-options", "Xlinker", values, "<option>,...", "Options of the host's linker.",
+    {"compiler-options", "Xcompiler", words, "<option>,...", "Options of the host's compiler and of its link.",
+     add_host_option},
+    {"linker-options", "Xlinker", words, "<option>,...", "Options of the host's linker.",
      [](Options &o, Value v) { o.linker.push_back(v); }},
-    {"archive-options", "Xarchive", values, "<option>,...", "Options of ar, for --lib.",
+    {"archive-options", "Xarchive", words, "<option>,...", "Options of ar, for --lib.",
      [](Options &o, Value v) { o.archiver.push_back(v); }},
     {"ptxas-options", "Xptxas", values, "<option>,...", "Without effect: there is no such program.", nullptr},
     {"nvlink-options", "Xnvlink", values, "<option>,...", "Without effect: there is no such program.", nullptr},
@@ -276,6 +306,8 @@ const std::vector<OptionRow> OPTION_TABLE = {
      [](Options &o, Value) { o.forwards_unknown_to_linker = true; }},
     {"forward-unknown-opts", "forward-unknown-opts", nothing, "", "Both.",
      [](Options &o, Value) { o.forwards_unknown = o.forwards_unknown_to_linker = true; }},
+    {"cudafe-options", "Xcudafe", values, "<option>,...", "Without effect: there is no such program.", nullptr},
+    {"fatbin-options", "Xfatbin", values, "<option>,...", "Without effect: there is no such program.", nullptr},
     {"target-directory", "target-dir", value, "<folder>", "Without effect.", nullptr},
     {"no-compress", "no-compress", nothing, "", "Without effect.", nullptr},
 
@@ -294,6 +326,8 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"save-temps", "save-temps", nothing, "", "As --keep.", [](Options &o, Value) { o.is_keeping = true; }},
     {"objdir-as-tempdir", "objtemp", nothing, "", "Without effect.", nullptr},
     {"options-file", "optf", values, "<file>,...", "Read more options from files; @<file> does so, too.", nullptr},
+    {"list-gpu-arch", "arch-ls", nothing, "", "Print the architectures that --gpu-architecture has.", nullptr},
+    {"list-gpu-code", "code-ls", nothing, "", "Print those that --gpu-code has.", nullptr},
     {"help", "h", nothing, "", "Print this.", nullptr},
     {"version", "V", nothing, "", "Print the version.", nullptr},
 };
@@ -327,6 +361,14 @@ std::string help_text()
             "those of the "
             "command line.\nMYNVCC_CLANG, MYNVCC_CACHE\n        The clang to use; folder of precompiled headers, empty "
             "for none.\n";
+    return text;
+}
+
+std::string architectures_text(const std::string &prefix)
+{
+    std::string text;
+    for (const char *number : {"50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "89", "90"})
+        text += prefix + number + "\n";
     return text;
 }
 

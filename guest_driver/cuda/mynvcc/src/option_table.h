@@ -10,6 +10,8 @@ enum class Takes {
     value,
     /// Separated by commas.
     values,
+    /// Separated by commas, and each taken apart as by a shell, through which nvcc calls the other programs.
+    words,
 };
 
 /// A row without a name begins a group of the help.
@@ -31,6 +33,8 @@ extern const std::vector<OptionRow> OPTION_TABLE;
 /// The row of an option as written, without value; null for an unknown one.
 const OptionRow *find_option(const std::string &word);
 std::string help_text();
+/// What --list-gpu-arch and --list-gpu-code print: builds look for what they ask for.
+std::string architectures_text(const std::string &prefix);
 std::string version_text();
 
 } // namespace mynvcc

@@ -1,5 +1,4 @@
 #include "relocatable.h"
-#include "process.h"
 
 #include <filesystem>
 
@@ -37,6 +36,14 @@ void make_linkable(const std::string &object, const std::string &source, const s
         bytes.replace(begin, count, digits_of(where + '\0' + macros, count));
     }
     write_file(object, bytes);
+}
+
+std::set<std::string> units_in(const std::string &bytes)
+{
+    std::set<std::string> names;
+    for (size_t at = bytes.find(WRAPPER); at != std::string::npos; at = bytes.find(WRAPPER, at + 1))
+        names.insert(bytes.substr(at, bytes.find('\0', at) - at));
+    return names;
 }
 
 } // namespace mynvcc

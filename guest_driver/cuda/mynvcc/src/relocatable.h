@@ -1,6 +1,8 @@
 // Object files of relocatable device code (-rdc=true).
 #pragma once
-#include <string>
+#include "process.h"
+
+#include <set>
 
 namespace mynvcc
 {
@@ -9,5 +11,8 @@ namespace mynvcc
 /// unit becomes __vgc_register_relocatable (vgc_host_api.h), and its wrapper's name, which clang makes of the path as
 /// written, that of `source` and `macros`, so that files of the same name can be linked.
 void make_linkable(const std::string &object, const std::string &source, const std::string &macros);
+
+/// Names of the wrappers of all units in the bytes of such objects, or of an archive of them.
+std::set<std::string> units_in(const std::string &bytes);
 
 } // namespace mynvcc
