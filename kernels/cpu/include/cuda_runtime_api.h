@@ -347,103 +347,107 @@ cudaError_t cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttribut
 
 /* ---- forms for C++ ---- */
 
-template <class T> cudaError_t cudaMalloc(T **memory, size_t bytes);
-template <class T> cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned int flags = 0);
-template <class T> cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned int flags);
-template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags);
-template <class T> cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned int flags = cudaMemAttachGlobal);
-template <class T> cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height);
-template <class T> cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaStream_t stream);
-template <class T> cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream);
-template <class T> cudaError_t cudaMallocFromPoolAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream);
+/* The device's compiler never calls them, but wants bodies of those whose types have no linkage, as a function's own
+   structs, unnamed ones and lambdas. */
+#if defined(__CUDACC__) && !defined(__VGC_HOST_HALF__)
+#define __VGC_BODY { return cudaErrorNotSupported; }
+#else
+#define __VGC_BODY ;
+#endif
+
+template <class T> cudaError_t cudaMalloc(T **memory, size_t bytes) __VGC_BODY
+template <class T> cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned int flags = 0) __VGC_BODY
+template <class T> cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned int flags) __VGC_BODY
+template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags) __VGC_BODY
+template <class T> cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned int flags = cudaMemAttachGlobal) __VGC_BODY
+template <class T> cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t height) __VGC_BODY
+template <class T> cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaStream_t stream) __VGC_BODY
+template <class T> cudaError_t cudaMallocAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) __VGC_BODY
+template <class T> cudaError_t cudaMallocFromPoolAsync(T **memory, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) __VGC_BODY
 template <class T>
-cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *memory, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle);
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *memory, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle) __VGC_BODY
 template <class T>
 cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
-                               enum cudaMemcpyKind kind = cudaMemcpyHostToDevice);
+                               enum cudaMemcpyKind kind = cudaMemcpyHostToDevice) __VGC_BODY
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
-                                    enum cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = 0);
+                                    enum cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = 0) __VGC_BODY
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
-                                 enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost);
+                                 enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost) __VGC_BODY
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset = 0,
-                                      enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0);
-template <class T> cudaError_t cudaGetSymbolAddress(void **memory, const T &symbol);
-template <class T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol);
+                                      enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0) __VGC_BODY
+template <class T> cudaError_t cudaGetSymbolAddress(void **memory, const T &symbol) __VGC_BODY
+template <class T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) __VGC_BODY
 template <class T>
 cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
-                                           const T &symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind);
+                                           const T &symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind) __VGC_BODY
 template <class T>
 cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,
-                                             void *to, const T &symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind);
+                                             void *to, const T &symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind) __VGC_BODY
 cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, cudaMemLocation location, unsigned int flags, cudaStream_t stream = 0);
 cudaError_t cudaMemAdvise(const void *memory, size_t bytes, enum cudaMemoryAdvise advice, cudaMemLocation location);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, cudaGraphNode_t *wrong, char *log, size_t logBytes);
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *wrong, enum cudaGraphExecUpdateResult *result);
 template <class T>
-cudaError_t cudaLaunchKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t stream = 0);
+cudaError_t cudaLaunchKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t stream = 0) __VGC_BODY
 template <class T>
 cudaError_t cudaLaunchCooperativeKernel(T *function, dim3 grid, dim3 block, void **arguments, size_t shared = 0,
-                                        cudaStream_t stream = 0);
+                                        cudaStream_t stream = 0) __VGC_BODY
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*function)(Parameters...), Arguments &&...arguments);
-template <class T> cudaError_t cudaFuncSetCacheConfig(T *function, enum cudaFuncCache config);
-template <class T> cudaError_t cudaFuncSetSharedMemConfig(T *function, enum cudaSharedMemConfig config);
-template <class T> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, T *function);
-template <class T> cudaError_t cudaFuncSetAttribute(T *function, enum cudaFuncAttribute attribute, int value);
-template <class T> cudaError_t cudaFuncGetName(const char **name, T *function);
-template <class T> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, T function, int blockSize, size_t shared);
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*function)(Parameters...), Arguments &&...arguments) __VGC_BODY
+template <class T> cudaError_t cudaFuncSetCacheConfig(T *function, enum cudaFuncCache config) __VGC_BODY
+template <class T> cudaError_t cudaFuncSetSharedMemConfig(T *function, enum cudaSharedMemConfig config) __VGC_BODY
+template <class T> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, T *function) __VGC_BODY
+template <class T> cudaError_t cudaFuncSetAttribute(T *function, enum cudaFuncAttribute attribute, int value) __VGC_BODY
+template <class T> cudaError_t cudaFuncGetName(const char **name, T *function) __VGC_BODY
+template <class T> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, T function, int blockSize, size_t shared) __VGC_BODY
 template <class T>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, T function, int blockSize, size_t shared,
-                                                                   unsigned int flags);
+                                                                   unsigned int flags) __VGC_BODY
 template <class T>
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, T function, size_t shared = 0, int limit = 0);
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, T function, size_t shared = 0, int limit = 0) __VGC_BODY
 template <class T>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, T function, size_t shared = 0, int limit = 0,
-                                                        unsigned int flags = 0);
+                                                        unsigned int flags = 0) __VGC_BODY
 template <class Shared, class T>
-cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int *blockSize, T function, Shared sharedOf, int limit = 0)
-#if defined(__CUDACC__) && !defined(__VGC_HOST_HALF__) /* never called: a function of a lambda's type is to have a body */
-{ return cudaErrorNotSupported; }
-#else
-;
-#endif
-template <class T> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize);
-template <class T> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config);
-template <class T> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config);
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int *blockSize, T function, Shared sharedOf, int limit = 0) __VGC_BODY
+template <class T> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, T *function, int blocks, int blockSize) __VGC_BODY
+template <class T> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, T *function, const cudaLaunchConfig_t *config) __VGC_BODY
+template <class T> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, T *function, const cudaLaunchConfig_t *config) __VGC_BODY
 #if __has_include("texture_types.h") /* of texture and surface references, until CUDA 11 */
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory,
-                            const cudaChannelFormatDesc &format, size_t bytes = 0xFFFFFFFFu);
+                            const cudaChannelFormatDesc &format, size_t bytes = 0xFFFFFFFFu) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
-cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t bytes = 0xFFFFFFFFu);
+cudaError_t cudaBindTexture(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t bytes = 0xFFFFFFFFu) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory,
-                              const cudaChannelFormatDesc &format, size_t width, size_t height, size_t pitch);
+                              const cudaChannelFormatDesc &format, size_t width, size_t height, size_t pitch) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTexture2D(size_t *offset, const texture<T, dimensions, mode> &reference, const void *memory, size_t width,
-                              size_t height, size_t pitch);
+                              size_t height, size_t pitch) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
-cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array);
+cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
 cudaError_t cudaBindTextureToArray(const texture<T, dimensions, mode> &reference, cudaArray_const_t array,
-                                   const cudaChannelFormatDesc &format);
+                                   const cudaChannelFormatDesc &format) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
-cudaError_t cudaBindTextureToMipmappedArray(const texture<T, dimensions, mode> &reference, cudaMipmappedArray_const_t array);
+cudaError_t cudaBindTextureToMipmappedArray(const texture<T, dimensions, mode> &reference, cudaMipmappedArray_const_t array) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
-cudaError_t cudaUnbindTexture(const texture<T, dimensions, mode> &reference);
+cudaError_t cudaUnbindTexture(const texture<T, dimensions, mode> &reference) __VGC_BODY
 template <class T, int dimensions, enum cudaTextureReadMode mode>
-cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const texture<T, dimensions, mode> &reference);
-template <class T, int dimensions> cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array);
+cudaError_t cudaGetTextureAlignmentOffset(size_t *offset, const texture<T, dimensions, mode> &reference) __VGC_BODY
+template <class T, int dimensions> cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array) __VGC_BODY
 template <class T, int dimensions>
-cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array, const cudaChannelFormatDesc &format);
+cudaError_t cudaBindSurfaceToArray(const surface<T, dimensions> &reference, cudaArray_const_t array, const cudaChannelFormatDesc &format) __VGC_BODY
 #else
 template <class T> cudaChannelFormatDesc cudaCreateChannelDesc();
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind);
 #endif
+#undef __VGC_BODY
 cudaPitchedPtr make_cudaPitchedPtr(void *memory, size_t pitch, size_t width, size_t height);
 cudaPos make_cudaPos(size_t x, size_t y, size_t z);
 cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth);
