@@ -27,6 +27,7 @@ from typing import Final
 from tools import base_image, installation
 from tools.common import BUILD, REPOSITORY, locked, say
 from tools.cpio import CpioArchive
+from vhost_backend.engines.cpu import cccl
 
 GUEST_FILES: Final = REPOSITORY / "tools" / "guest"
 PREFIX: Final = "usr/local"
@@ -87,12 +88,24 @@ def _project_files(*, development: bool) -> installation.Files:
     layer["opt/vgc/motd"] = GUEST_FILES / ("motd.dev" if development else "motd")
     if development:
         installed |= installation.development(layout, nvcc=True)
+        installed |= _host_libraries(layout)
         layer[TOOLKIT_LINK] = installation.Link(f"{layout.cuda}")
     layer |= {f"{PREFIX}/{name}": entry for name, entry in installed.items()}
     for path in sorted((REPOSITORY / "examples").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             layer[f"root/{path.relative_to(REPOSITORY)}"] = path
     return layer
+
+
+def _host_libraries(layout: installation.Layout) -> installation.Files:
+    """CUB, Thrust and libcu++, where the host has them: guest and host need the same release."""
+    found = cccl.cccl()
+    files: dict[str, Path] = {}
+    for folder in found.visible if found else ():
+        for path in sorted(folder.source.rglob("*")):
+            if path.is_file():
+                files[f"{layout.cuda}/include/cccl/{path.relative_to(folder.source.parent)}"] = path
+    return files
 
 
 def main() -> None:

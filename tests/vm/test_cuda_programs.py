@@ -138,6 +138,14 @@ def test_examples_run_in_a_guest(workbench: Workbench, tmp_path: Path, name: str
 
 
 @needs_toolkit
+def test_libraries_of_the_host_are_in_the_guests_toolkit(workbench: Workbench) -> None:
+    if not cccl.cccl():
+        pytest.skip("NVIDIA's wheel nvidia-cuda-cccl is not installed")
+    workbench.write("a.cu", "#include <thrust/version.h>\n#include <cuda/std/version>\nint main() {}\n")
+    workbench.run("mynvcc a.cu -o a && ./a")
+
+
+@needs_toolkit
 def test_makefile_for_nvcc_builds_with_mynvcc(workbench: Workbench) -> None:
     """The project has an object of mynvcc's and one of the C++ compiler's, as most Makefiles for nvcc."""
     workbench.write("Makefile", MAKEFILE)
