@@ -28,7 +28,14 @@ VGC: Final = """#!/bin/sh
 # Command of the driver: runs the Python package that was installed with it.
 self=$(readlink -f "$0")
 export PYTHONPATH="${{self%/*}}/{python}${{PYTHONPATH:+:$PYTHONPATH}}"
-exec python3 -m guest_driver "$@"
+exec python3 -c '
+import sys
+try:
+    from guest_driver.cli import main
+except ModuleNotFoundError as error:
+    sys.exit(f"vgc: Python lacks {{error.name}}; Debian: apt-get install python3-cffi python3-construct")
+sys.exit(main())
+' "$@"
 """
 
 

@@ -60,6 +60,18 @@ def test_command_and_python_package_run_from_where_they_were_installed(tmp_path:
     assert Path(library).resolve() == prefix / "lib" / "libvgc.so"
 
 
+def test_command_names_the_packages_that_its_python_lacks(tmp_path: Path) -> None:
+    prefix = make_install(tmp_path)
+    python = tmp_path / "bare" / "python3"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    env = {"PATH": f"{python.parent}:/usr/bin:/bin"}
+    done = subprocess.run([prefix / "bin" / "vgc", "doctor"], env=env, check=False, capture_output=True, text=True)
+    assert done.stderr == "vgc: Python lacks cffi; Debian: apt-get install python3-cffi python3-construct\n"
+    assert done.returncode == 1
+
+
 def test_c_program_builds_against_an_installation(tmp_path: Path) -> None:
     prefix = make_install(tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
