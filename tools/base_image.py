@@ -26,8 +26,8 @@ PACKAGES: Final = (
     "python3-numpy",
     "python3-pil",
 )
-COMPILERS: Final = ("clang", "g++", "make", "cmake", "ccache")
-"""Programs that build CUDA programs; clang brings the linker and the headers of C and C++ along."""
+COMPILERS: Final = ("clang", "libomp-dev", "g++", "make", "cmake", "ccache")
+"""Programs that build CUDA programs; clang brings the linker and the headers of C and C++ along, not OpenMP."""
 
 ESSENTIALS: Final = (
     "bash",

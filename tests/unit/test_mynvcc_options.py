@@ -98,6 +98,23 @@ def test_architectures_are_listed(toolkit: Toolkit, option: str, line: str) -> N
     assert line in toolkit.build(option).splitlines()
 
 
+def test_gccs_link_of_openmp_takes_clangs_library(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu=MAIN)
+    link = toolkit.build("-dryrun", "-ccbin", "g++", "-Xcompiler", "-fopenmp", "a.cu").splitlines()[-1]
+    assert "-lomp" in link.split()
+    assert "-fopenmp" not in link
+
+
+def test_missing_library_of_openmp_is_named(toolkit: Toolkit) -> None:
+    clang = toolkit.folder / "bin" / "clang++"
+    clang.parent.mkdir()
+    clang.write_text(f'#!/bin/sh\ncase "$*" in *lcudart*) exit 1 ;; *) exec {CLANGS[-1]} "$@" ;; esac\n')
+    clang.chmod(0o755)
+    toolkit.write(a_cu="int main() {}\n")
+    done = toolkit.nvcc("-Xcompiler", "-fopenmp", "a.cu", environment={"MYNVCC_CLANG": str(clang)})
+    assert done.stderr == "nvcc fatal   : -fopenmp: clang's OpenMP library is missing; apt-get install libomp-dev\n"
+
+
 def test_unknown_option_is_refused(toolkit: Toolkit) -> None:
     toolkit.write(a_cu=MAIN)
     done = toolkit.nvcc("-pedantic", "a.cu")
@@ -124,6 +141,10 @@ def test_environment_adds_options_before_and_behind(toolkit: Toolkit) -> None:
 def test_value_that_an_option_does_not_have_is_refused(toolkit: Toolkit) -> None:
     done = toolkit.nvcc("-std=c++98", "a.cu")
     assert done.stderr == "nvcc fatal   : Value 'c++98' is not defined for option 'std'\n"
+
+
+def test_file_that_is_not_there_is_named_once(toolkit: Toolkit) -> None:
+    assert toolkit.nvcc("a.cu").stderr == "nvcc fatal   : a.cu: No such file or directory\n"
 
 
 def test_file_of_no_known_kind_is_refused(toolkit: Toolkit) -> None:

@@ -178,6 +178,8 @@ std::string Compiler::blob_of(const Input &input) const
             "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-E", "-frewrite-includes", input.path});
     const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
     options.shell.note("device code of " + input.path + " --arch " + architecture);
+    if (!options.shell.is_dry && !exists(input.path))
+        fail(input.path + ": No such file or directory");
     try {
         options.shell.run_into(rewritten, words);
     } catch (const Failure &) {

@@ -1,6 +1,8 @@
 #include "link.h"
 #include "relocatable.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <unistd.h>
 
 namespace mynvcc
@@ -41,6 +43,34 @@ std::set<std::string> archived_units(const Options &options)
     return units;
 }
 
+bool uses_openmp(const Options &options)
+{
+    return std::any_of(options.link.begin(), options.link.end(),
+                       [](const std::string &word) { return starts_with(word, "-fopenmp"); });
+}
+
+/// Where clang has its OpenMP runtime; others are found as any library.
+std::string openmp_folder(const Toolkit &toolkit)
+{
+    std::error_code error;
+    const std::string clang = std::filesystem::canonical(find_program(toolkit.clangxx), error);
+    return folder_of(folder_of(clang)) + "/lib";
+}
+
+/// Options of the link as the linking compiler takes them. What clang has compiled needs clang's OpenMP runtime, which
+/// serves gcc's code, too.
+Words link_options(const Options &options, const Toolkit &toolkit)
+{
+    if (!uses_openmp(options) || toolkit.cxx == toolkit.clangxx)
+        return options.link;
+    const std::string folder = openmp_folder(toolkit);
+    Words words = {"-L" + folder, "-Wl,-rpath," + folder, "-lomp"};
+    for (const std::string &word : options.link)
+        if (!starts_with(word, "-fopenmp"))
+            words.push_back(word);
+    return words;
+}
+
 } // namespace
 
 Words runtime_words(const Options &options, const Toolkit &toolkit)
@@ -66,8 +96,9 @@ void link_objects(const Options &options, const Toolkit &toolkit, const Words &o
     if (options.cudart != "none" && !options.shell.is_dry && !exists(toolkit.top + library))
         fail("the toolkit has no CUDA runtime: " + toolkit.top + library + " is missing");
     Words words = {toolkit.cxx};
-    words.insert(words.end(), options.link.begin(), options.link.end());
+    const Words given = link_options(options, toolkit);
     words.insert(words.end(), {"-o", output, "-Wl,--start-group"});
+    words.insert(words.end(), given.begin(), given.end());
     for (const std::string &unit : archived_units(options))
         words.push_back("-Wl,-u," + unit);
     for (const std::string &word : options.linker)
@@ -77,7 +108,13 @@ void link_objects(const Options &options, const Toolkit &toolkit, const Words &o
     const Words runtime = runtime_words(options, toolkit);
     words.insert(words.end(), runtime.begin(), runtime.end());
     words.push_back("-Wl,--end-group");
-    options.shell.run(words);
+    try {
+        options.shell.run(words);
+    } catch (const Failure &) {
+        if (uses_openmp(options) && !exists(openmp_folder(toolkit) + "/libomp.so"))
+            fail("-fopenmp: clang's OpenMP library is missing; apt-get install libomp-dev");
+        throw;
+    }
 }
 
 void archive_objects(const Options &options, const Words &objects, const std::string &output)
