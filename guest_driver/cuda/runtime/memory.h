@@ -5,7 +5,7 @@
 #include "base.h"
 /* ---- addresses.c: device memory of this process ------------------------------------------------------------------ */
 
-enum rt_memory_kind { RT_DEVICE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
+enum rt_memory_kind { RT_DEVICE_MEMORY, RT_VARIABLE_MEMORY, RT_HOST_MEMORY, RT_MANAGED_MEMORY };
 
 struct rt_range {
     uint64_t begin;
@@ -15,13 +15,16 @@ struct rt_range {
     unsigned flags;
     bool is_reserved; /* in this process's address space, too */
     bool is_spare;    /* the process's own, in place of device memory: spare.c */
-    void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror */
+    void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror, rt_variable */
 };
 
 /* False: this runtime did not give out the address. */
 bool rt_find_range(const void *pointer, struct rt_range *range);
 cudaError_t rt_add_range(const struct rt_range *range);
 bool rt_remove_range(uint64_t begin, struct rt_range *removed);
+/* A variable of a program has an address on the device from now on, until its unit goes. */
+cudaError_t rt_add_variable(struct rt_device *device, struct rt_variable *variable, uint64_t address);
+void rt_remove_variables(const struct rt_unit *unit);
 /* Takes the addresses out of use in this process. False: something of this process lies there. */
 bool rt_reserve(uint64_t address, uint64_t size);
 void rt_release(uint64_t address, uint64_t size);

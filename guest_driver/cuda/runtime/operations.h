@@ -92,6 +92,8 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
 /* Looks the kernel up and checks the launch; its arguments are still missing. */
 cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 grid, dim3 block, size_t shared,
                               uint32_t flags, struct rt_launch *launch);
+/* Gives the launch its arguments, as many as the kernel has parameters. */
+cudaError_t rt_give_arguments(struct rt_launch *launch, void *const *arguments); /* launch.c */
 /* In a stream that was checked, without looking at captures and work that is put off. NULL: the legacy one. */
 cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation);
 cudaError_t rt_issue_launch(struct rt_device *device, const struct rt_launch *launch, uint32_t number); /* launch.c */

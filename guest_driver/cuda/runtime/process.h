@@ -24,4 +24,11 @@ void rt_shadow_launched(const char *name);
 /* A copy from the device has ended: its bytes are at `host`. */
 void rt_shadow_copied(const void *host, size_t size);
 
+/* ---- handles.c --------------------------------------------------------------------------------------------------- */
+
+/* Memory of a handle, zeros; it begins with a `magic` that is not 0 while the handle lives. NULL: no memory. */
+void *rt_handle_new(size_t size);
+/* The handle is one no more; its memory stays readable, and its magic is 0. */
+void rt_handle_free(void *handle, size_t size);
+
 #endif

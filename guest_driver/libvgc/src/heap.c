@@ -58,7 +58,7 @@ static int add_run(struct vgc_device *device, uint32_t first, uint32_t chunks)
 static int grow(struct vgc_device *device, uint64_t size)
 {
     uint64_t chunk = device->layout.chunk_bytes;
-    uint64_t need = (size + chunk - 1) / chunk;
+    uint64_t need = size / chunk + (size % chunk != 0 ? 1 : 0);
     if (need > device->layout.num_chunks)
         return VGC_RESOURCES_EXHAUSTED;
     uint64_t wish = VGC_MAX(need, VGC_MIN(GROW_BYTES / chunk, device->layout.num_chunks / 16));

@@ -73,10 +73,12 @@ RT_API cudaError_t cudaGetDeviceFlags(unsigned int *flags)
 
 RT_API cudaError_t cudaSetValidDevices(int *devices, int count)
 {
+    if (count < 0 || count > rt_device_count() || (count > 0 && devices == NULL))
+        return rt_return(cudaErrorInvalidValue);
     for (int i = 0; i < count; i++)
-        if (devices == NULL || rt_device_at(devices[i]) == NULL)
+        if (rt_device_at(devices[i]) == NULL)
             return rt_return(cudaErrorInvalidDevice);
-    return rt_return(count < 0 ? cudaErrorInvalidValue : cudaSuccess);
+    return rt_return(cudaSuccess);
 }
 
 /* ---- hints that change nothing ---------------------------------------------------------------- */

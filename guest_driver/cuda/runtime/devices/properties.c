@@ -205,7 +205,8 @@ RT_API cudaError_t cudaChooseDevice(int *ordinal, const struct cudaDeviceProp *w
         if (cudaGetDeviceProperties_v2(&p, i) != cudaSuccess)
             continue;
         *ordinal = i;
-        if (p.major * 10 + p.minor >= wanted->major * 10 + wanted->minor && p.totalGlobalMem >= wanted->totalGlobalMem)
+        if (10LL * p.major + p.minor >= 10LL * wanted->major + wanted->minor &&
+            p.totalGlobalMem >= wanted->totalGlobalMem)
             return rt_return(cudaSuccess);
     }
     *ordinal = 0;

@@ -49,9 +49,8 @@ static void free_exec(struct CUgraphExec_st *exec)
     if (exec->last_event != NULL)
         (void)cudaEventDestroy(exec->last_event);
     (void)pthread_mutex_destroy(&exec->mutex);
-    exec->magic = 0;
     free(exec->steps);
-    free(exec);
+    rt_handle_free(exec, sizeof(*exec));
 }
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -63,7 +62,7 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned
         error = rt_unsupported("launches of graphs by kernels");
     if (error != cudaSuccess)
         return error;
-    struct CUgraphExec_st *exec = calloc(1, sizeof(*exec));
+    struct CUgraphExec_st *exec = rt_handle_new(sizeof(*exec));
     if (exec == NULL)
         return cudaErrorMemoryAllocation;
     *exec = (struct CUgraphExec_st){.magic = EXEC_MAGIC,

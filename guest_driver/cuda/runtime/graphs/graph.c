@@ -37,7 +37,7 @@ size_t rt_new_mark(void)
 
 struct CUgraph_st *rt_make_graph(struct rt_device *device)
 {
-    struct CUgraph_st *graph = calloc(1, sizeof(*graph));
+    struct CUgraph_st *graph = rt_handle_new(sizeof(*graph));
     if (graph == NULL)
         return NULL;
     graph->magic = GRAPH_MAGIC;
@@ -67,9 +67,8 @@ static void free_node(struct CUgraphNode_st *node)
         rt_free_graph(node->child);
     if (node->memory != NULL)
         rt_drop_memory(node->memory);
-    node->magic = 0;
     free(node->after);
-    free(node);
+    rt_handle_free(node, sizeof(*node));
 }
 
 void rt_free_graph(struct CUgraph_st *graph)
@@ -80,8 +79,7 @@ void rt_free_graph(struct CUgraph_st *graph)
         free_node(node);
     }
     rt_drop_user_objects(graph);
-    graph->magic = 0;
-    free(graph);
+    rt_handle_free(graph, sizeof(*graph));
 }
 
 cudaError_t rt_replace_operation(struct CUgraphNode_st *node, const struct rt_operation *operation)
@@ -119,7 +117,7 @@ cudaError_t rt_add_node(struct CUgraph_st *graph, const cudaGraphNode_t *after, 
     cudaError_t error = check_dependencies(graph, after, count);
     if (error != cudaSuccess)
         return error;
-    struct CUgraphNode_st *made = calloc(1, sizeof(*made));
+    struct CUgraphNode_st *made = rt_handle_new(sizeof(*made));
     if (made == NULL)
         return cudaErrorMemoryAllocation;
     made->magic = NODE_MAGIC;

@@ -196,7 +196,10 @@ RT_API cudaError_t cudaDeviceSetGraphMemAttribute(int ordinal, enum cudaGraphMem
 
 /* ---- objects of the program --------------------------------------------------------------------- */
 
+#define OBJECT_MAGIC UINT64_C(0x4a424f5245534556)
+
 struct CUuserObject_st {
+    uint64_t magic;
     void *what;
     cudaHostFn_t destroy;
     uint64_t users;
@@ -217,7 +220,12 @@ static void release(cudaUserObject_t object, uint64_t count)
     if (!is_last)
         return;
     object->destroy(object->what);
-    free(object);
+    rt_handle_free(object, sizeof(*object));
+}
+
+static bool is_object(const struct CUuserObject_st *object)
+{
+    return (uintptr_t)object >= 4096 && object->magic == OBJECT_MAGIC;
 }
 
 static void retain(cudaUserObject_t object, uint64_t count)
@@ -263,16 +271,16 @@ RT_API cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *what, cu
 {
     if (object == NULL || destroy == NULL || initialRefcount == 0 || flags != cudaUserObjectNoDestructorSync)
         return rt_return(cudaErrorInvalidValue);
-    *object = malloc(sizeof(**object));
+    *object = rt_handle_new(sizeof(**object));
     if (*object == NULL)
         return rt_return(cudaErrorMemoryAllocation);
-    **object = (struct CUuserObject_st){what, destroy, initialRefcount};
+    **object = (struct CUuserObject_st){OBJECT_MAGIC, what, destroy, initialRefcount};
     return rt_return(cudaSuccess);
 }
 
 RT_API cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count)
 {
-    if (object == NULL || count == 0)
+    if (!is_object(object) || count == 0)
         return rt_return(cudaErrorInvalidValue);
     retain(object, count);
     return rt_return(cudaSuccess);
@@ -280,7 +288,7 @@ RT_API cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int co
 
 RT_API cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count)
 {
-    if (object == NULL || count == 0)
+    if (!is_object(object) || count == 0)
         return rt_return(cudaErrorInvalidValue);
     release(object, count);
     return rt_return(cudaSuccess);
@@ -290,7 +298,7 @@ RT_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t
                                              unsigned int flags)
 {
     cudaError_t error = rt_check_graph(graph);
-    if (error == cudaSuccess && (object == NULL || count == 0 || flags > cudaGraphUserObjectMove))
+    if (error == cudaSuccess && (!is_object(object) || count == 0 || flags > cudaGraphUserObjectMove))
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         error = use(graph, object, count);

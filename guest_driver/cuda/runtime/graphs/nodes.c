@@ -48,8 +48,8 @@ cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKerne
 
 static char *begin_of(const struct cudaPitchedPtr *pointer, const struct cudaPos *position)
 {
-    return (char *)pointer->ptr + position->z * pointer->pitch * pointer->ysize + position->y * pointer->pitch +
-           position->x;
+    return (char *)((uintptr_t)pointer->ptr + position->z * pointer->pitch * pointer->ysize +
+                    position->y * pointer->pitch + position->x);
 }
 
 cudaError_t rt_memcpy_operation(const struct cudaMemcpy3DParms *params, struct rt_operation *operation)
@@ -174,7 +174,7 @@ cudaError_t rt_symbol_place(const void *symbol, size_t bytes, size_t offset, cha
         error = cudaGetSymbolSize(&size, symbol);
     if (error == cudaSuccess && (offset > size || bytes > size - offset))
         error = rt_explain(cudaErrorInvalidValue, "%zu bytes at offset %zu of a symbol of %zu", bytes, offset, size);
-    *place = (char *)begin + offset;
+    *place = error == cudaSuccess ? (char *)begin + offset : NULL;
     return error;
 }
 

@@ -83,6 +83,30 @@ bool rt_remove_range(uint64_t begin, struct rt_range *removed)
     return found;
 }
 
+cudaError_t rt_add_variable(struct rt_device *device, struct rt_variable *variable, uint64_t address)
+{
+    struct rt_range range;
+    bool is_known = rt_find_range((const void *)(uintptr_t)address, &range);
+    if (is_known || variable->size == 0 || variable->is_texture || variable->is_surface)
+        return cudaSuccess;
+    range = (struct rt_range){
+        .begin = address, .size = variable->size, .kind = RT_VARIABLE_MEMORY, .device = device, .owner = variable};
+    return rt_add_range(&range);
+}
+
+void rt_remove_variables(const struct rt_unit *unit)
+{
+    size_t kept = 0;
+    (void)pthread_rwlock_wrlock(&lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_variable *variable = ranges[i].kind == RT_VARIABLE_MEMORY ? ranges[i].owner : NULL;
+        if (variable == NULL || variable->unit != unit)
+            ranges[kept++] = ranges[i];
+    }
+    count = kept;
+    (void)pthread_rwlock_unlock(&lock);
+}
+
 /* ---- reservations --------------------------------------------------------------------------- */
 
 /* Whole pages of [address, address + size) that no other range lies in: small allocations may share a page. */
@@ -171,7 +195,7 @@ void rt_addresses_forget(struct rt_device *device)
         (void)pthread_rwlock_rdlock(&lock);
         for (size_t i = 0; i < count && !found; i++) {
             gone = ranges[i];
-            found = gone.device == device && gone.kind == RT_DEVICE_MEMORY;
+            found = gone.device == device && (gone.kind == RT_DEVICE_MEMORY || gone.kind == RT_VARIABLE_MEMORY);
         }
         (void)pthread_rwlock_unlock(&lock);
         if (!found)

@@ -189,6 +189,9 @@ static cudaError_t check(const struct box *box, bool *to_host, bool *from_host)
         return rt_explain(cudaErrorInvalidMemcpyDirection, "copy of kind %d; allowed: 0 to 4", (int)box->kind);
     if (is_empty(box))
         return cudaSuccess;
+    size_t bytes;
+    if (__builtin_mul_overflow(box->width, box->height, &bytes) || __builtin_mul_overflow(bytes, box->depth, &bytes))
+        return rt_explain(cudaErrorInvalidValue, "a box of %zu bytes x %zu x %zu", box->width, box->height, box->depth);
     cudaError_t error = check_side(&box->dst, box);
     if (error == cudaSuccess)
         error = check_side(&box->src, box);
@@ -202,10 +205,9 @@ static struct side side_3d(cudaArray_t array, const struct cudaPos *pos, const s
     if (array != NULL)
         return (struct side){.array = array, .x = pos->x * rt_texel_bytes(array->texels), .y = pos->y, .z = pos->z};
     size_t slice = memory->pitch * memory->ysize;
-    char *first = memory->ptr;
-    return (struct side){.pointer = first == NULL ? NULL : first + pos->z * slice + pos->y * memory->pitch + pos->x,
-                         .pitch = memory->pitch,
-                         .slice = slice};
+    uintptr_t first = (uintptr_t)memory->ptr;
+    uintptr_t offset = pos->z * slice + pos->y * memory->pitch + pos->x;
+    return (struct side){.pointer = (void *)(first == 0 ? 0 : first + offset), .pitch = memory->pitch, .slice = slice};
 }
 
 static cudaError_t box_of(const struct cudaMemcpy3DParms *copy, struct box *box)
@@ -223,6 +225,9 @@ static cudaError_t box_of(const struct cudaMemcpy3DParms *copy, struct box *box)
             return rt_explain(cudaErrorInvalidValue, "texels of %zu and of %zu bytes", texel, size);
         texel = size;
     }
+    const size_t most = SIZE_MAX / RT_MAX(texel, (size_t)1);
+    if (copy->extent.width > most || copy->srcPos.x > most || copy->dstPos.x > most)
+        return rt_explain(cudaErrorInvalidValue, "rows of %zu texels of %zu bytes", copy->extent.width, texel);
     *box = (struct box){.dst = side_3d(copy->dstArray, &copy->dstPos, &copy->dstPtr),
                         .src = side_3d(copy->srcArray, &copy->srcPos, &copy->srcPtr),
                         .width = copy->extent.width * RT_MAX(texel, (size_t)1),

@@ -111,7 +111,9 @@ cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32
 
 static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent extent, bool *is_known)
 {
+    struct rt_device *device;
     struct rt_range range = {.size = 0};
+    size_t rows;
     bool has_rows = extent.height > 1 || extent.depth > 1;
     *is_known = rt_find_range(memory->ptr, &range);
     if (memory->ptr == NULL || (*is_known && range.kind == RT_HOST_MEMORY))
@@ -120,9 +122,14 @@ static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent 
         memory->pitch > INT32_MAX)
         return rt_explain(cudaErrorInvalidValue, "%zu rows of %zu bytes at a pitch of %zu, %zu rows to a slice",
                           extent.height, extent.width, memory->pitch, memory->ysize);
-    size_t rows = (extent.depth - 1) * memory->ysize + extent.height - 1;
-    uint64_t rest = range.size - ((uint64_t)(uintptr_t)memory->ptr - range.begin);
-    if (*is_known && (extent.width > rest || (rows > 0 && rows > (rest - extent.width) / memory->pitch)))
+    cudaError_t error = rt_current(&device);
+    if (error != cudaSuccess)
+        return error;
+    uint64_t rest =
+        *is_known ? range.size - ((uint64_t)(uintptr_t)memory->ptr - range.begin) : device->info.memory_bytes;
+    if (__builtin_mul_overflow(extent.depth - 1, memory->ysize, &rows) ||
+        __builtin_add_overflow(rows, extent.height - 1, &rows) || extent.width > rest ||
+        (rows > 0 && rows > (rest - extent.width) / memory->pitch))
         return rt_explain(cudaErrorInvalidValue, "a fill of %zu bytes x %zu x %zu; %llu bytes are left there",
                           extent.width, extent.height, extent.depth, (unsigned long long)rest);
     return cudaSuccess;

@@ -36,7 +36,8 @@ static bool place_in_region(struct rt_device *device, struct rt_mirror *host, bo
     struct vgc_device *opened = atomic_load(&device->device);
     void *memory;
     uint64_t address;
-    if (size > device->info.region_bytes / 2 || atomic_load(&region_bytes) > device->info.region_bytes / 2 - size ||
+    if (host->size > device->info.region_bytes || size > device->info.region_bytes / 2 ||
+        atomic_load(&region_bytes) > device->info.region_bytes / 2 - size ||
         vgc_region_alloc(opened, size, &memory) != VGC_OK)
         return false;
     if (same_address && (vgc_region_address(opened, memory, &address) != VGC_OK || address != (uintptr_t)memory)) {
@@ -173,6 +174,8 @@ RT_API cudaError_t cudaHostUnregister(void *memory)
 static cudaError_t enter(struct rt_device *device, void *memory, size_t bytes, unsigned flags)
 {
     struct rt_range range;
+    if (bytes > UINTPTR_MAX - (uintptr_t)memory)
+        return rt_explain(cudaErrorInvalidValue, "%zu bytes at %p", bytes, memory);
     if (rt_find_range(memory, &range) || rt_find_range((uint8_t *)memory + bytes - 1, &range))
         return rt_explain(range.kind == RT_HOST_MEMORY ? cudaErrorHostMemoryAlreadyRegistered : cudaErrorInvalidValue,
                           "%p is registered or allocated by CUDA already", memory);
@@ -234,7 +237,7 @@ RT_API cudaError_t cudaHostGetDevicePointer(void **seen, void *host, unsigned in
     if (seen == NULL || flags != 0)
         return rt_return(cudaErrorInvalidValue);
     *seen = NULL;
-    if (!rt_find_range(host, &range) || range.kind == RT_DEVICE_MEMORY)
+    if (!rt_find_range(host, &range) || range.kind == RT_DEVICE_MEMORY || range.kind == RT_VARIABLE_MEMORY)
         return rt_return(rt_explain(cudaErrorInvalidValue, "%p is not page-locked host memory", host));
     error = device_address(device, &range, &address);
     if (error == cudaSuccess)
@@ -250,6 +253,7 @@ RT_API cudaError_t cudaHostGetFlags(unsigned int *flags, void *host)
     if (error != cudaSuccess)
         return rt_return(error);
     if (flags == NULL || !rt_find_range(host, &range) || range.kind == RT_DEVICE_MEMORY ||
+        range.kind == RT_VARIABLE_MEMORY ||
         (range.kind == RT_MANAGED_MEMORY && !((struct rt_block *)range.owner)->is_host))
         return rt_return(rt_explain(cudaErrorInvalidValue, "%p is not page-locked host memory", host));
     *flags = range.flags | cudaHostAllocMapped; /* as all is, with unified addressing */

@@ -86,7 +86,7 @@ RT_API cudaError_t cudaFree(void *memory)
     if (error != cudaSuccess || memory == NULL)
         return rt_return(error);
     if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY ||
-        rt_managed_is_variable(&range))
+        range.kind == RT_VARIABLE_MEMORY || rt_managed_is_variable(&range))
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
     error = rt_check_unsafe();
     if (error == cudaSuccess)

@@ -26,7 +26,7 @@ void rt_pools_unlock(void)
 /* With the lock. */
 struct CUmemPoolHandle_st *rt_pool_create(struct rt_device *device)
 {
-    struct CUmemPoolHandle_st *pool = calloc(1, sizeof(*pool));
+    struct CUmemPoolHandle_st *pool = rt_handle_new(sizeof(*pool));
     if (pool == NULL)
         return NULL;
     pool->magic = POOL_MAGIC;
@@ -195,8 +195,7 @@ void rt_pool_end_if_empty(struct CUmemPoolHandle_st *pool)
             break;
         }
     }
-    pool->magic = 0;
-    free(pool);
+    rt_handle_free(pool, sizeof(*pool));
 }
 
 /* ---- for others ----------------------------------------------------------------------------- */

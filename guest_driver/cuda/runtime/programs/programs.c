@@ -210,6 +210,7 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
 
 void rt_unload_unit(struct rt_unit *unit)
 {
+    rt_remove_variables(unit);
     rt_registry_lock();
     for (int i = 0; i < RT_MAX_DEVICES; i++) {
         struct rt_program *program = unit->programs[i];
@@ -339,6 +340,8 @@ cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *varia
     if (error == cudaSuccess && *address == 0) {
         error = error_of_find(find(program, variable->unit, variable->name, find_loaded_variable, address),
                               cudaErrorInvalidSymbol);
+        if (error == cudaSuccess)
+            error = rt_add_variable(device, variable, *address);
         if (error == cudaSuccess)
             variable->address[device->ordinal] = *address;
     }

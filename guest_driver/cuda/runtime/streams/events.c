@@ -24,12 +24,12 @@ RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int fla
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess)
         return rt_return(error);
-    struct CUevent_st *made = calloc(1, sizeof(*made));
+    struct CUevent_st *made = rt_handle_new(sizeof(*made));
     if (made == NULL)
         return rt_return(cudaErrorMemoryAllocation);
     error = rt_error(vgc_event_create(atomic_load(&device->device), &made->event));
     if (error != cudaSuccess) {
-        free(made);
+        rt_handle_free(made, sizeof(*made));
         return rt_return(rt_fault(device, error));
     }
     made->magic = EVENT_MAGIC;
@@ -69,7 +69,7 @@ void rt_drop_event(cudaEvent_t event)
     (void)vgc_event_destroy(event->event);
     rt_forget_captures(event);
     (void)pthread_mutex_destroy(&event->mutex);
-    free(event);
+    rt_handle_free(event, sizeof(*event));
 }
 
 cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number)

@@ -121,6 +121,14 @@ cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 g
     return error == cudaSuccess && is_cooperative ? check_residence(device, launch) : error;
 }
 
+cudaError_t rt_give_arguments(struct rt_launch *launch, void *const *arguments)
+{
+    if (arguments == NULL && launch->num_arguments > 0)
+        return rt_explain(cudaErrorInvalidValue, "a launch of %s without its arguments", launch->function->name);
+    launch->arguments = arguments;
+    return rt_check_spare(launch);
+}
+
 static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,
                           uint32_t flags)
 {
@@ -133,9 +141,8 @@ static cudaError_t launch(const void *host, dim3 grid, dim3 block, void **argume
     error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_prepare_launch(device, host, grid, block, shared, flags, &operation.launch);
-    operation.launch.arguments = arguments;
     if (error == cudaSuccess)
-        error = rt_check_spare(&operation.launch);
+        error = rt_give_arguments(&operation.launch, arguments);
     return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 

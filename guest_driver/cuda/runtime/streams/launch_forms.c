@@ -11,7 +11,7 @@ static cudaError_t take_attributes(const cudaLaunchConfig_t *config, uint32_t *f
             *flags |= attribute->val.cooperative != 0 ? VGC_LAUNCH_COOPERATIVE : 0;
             break;
         case cudaLaunchAttributeClusterDimension:
-            if (attribute->val.clusterDim.x * attribute->val.clusterDim.y * attribute->val.clusterDim.z > 1)
+            if (attribute->val.clusterDim.x > 1 || attribute->val.clusterDim.y > 1 || attribute->val.clusterDim.z > 1)
                 return rt_unsupported(
                     "clusters whose size is chosen at the launch (kernels with __cluster_dims__ work)");
             break;
@@ -44,9 +44,8 @@ static cudaError_t launch(const cudaLaunchConfig_t *config, const void *function
     if (error == cudaSuccess)
         error = rt_prepare_launch(device, function, config->gridDim, config->blockDim, config->dynamicSmemBytes, flags,
                                   &operation.launch);
-    operation.launch.arguments = arguments;
     if (error == cudaSuccess)
-        error = rt_check_spare(&operation.launch);
+        error = rt_give_arguments(&operation.launch, arguments);
     return error == cudaSuccess ? rt_submit(device, config->stream, &operation) : error;
 }
 

@@ -36,7 +36,7 @@ static uint32_t take_number(struct rt_device *device)
 /* With the device's mutex. */
 static struct CUstream_st *create(struct rt_device *device, unsigned flags, int priority)
 {
-    struct CUstream_st *stream = calloc(1, sizeof(*stream));
+    struct CUstream_st *stream = rt_handle_new(sizeof(*stream));
     if (stream == NULL)
         return NULL;
     *stream = (struct CUstream_st){.magic = STREAM_MAGIC,
@@ -83,7 +83,7 @@ void rt_close_stream(struct CUstream_st *stream)
     (void)pthread_mutex_unlock(&device->mutex);
     (void)vgc_event_destroy(stream->event);
     (void)vgc_event_destroy(stream->state.event);
-    free(stream);
+    rt_handle_free(stream, sizeof(*stream));
 }
 
 static void destroy(struct CUstream_st *stream)
