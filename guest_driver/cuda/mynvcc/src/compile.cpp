@@ -268,7 +268,7 @@ void Compiler::add_local_code(const Input &input, const std::string &blob) const
 #endif
 }
 
-Words Compiler::dependency_words(const std::string &output) const
+Words Compiler::dependency_words(const Input &input, const std::string &output, const std::string &target) const
 {
     Words words = options.dependencies;
     bool names_target = words.empty(), names_file = words.empty();
@@ -277,22 +277,23 @@ Words Compiler::dependency_words(const std::string &output) const
         names_file |= word == "-MF";
     }
     if (!names_target)
-        append(words, {"-MT", output});
+        append(words, {"-MT", target});
     if (!names_file) {
         const std::string suffix = suffix_of(output);
-        append(words, {"-MF", output.substr(0, output.size() - suffix.size()) + ".d"});
+        const std::string beside = output.substr(0, output.size() - suffix.size());
+        append(words, {"-MF", (target == output ? beside : stem_of(input.path)) + ".d"});
     }
     return words;
 }
 
 /// Compiles a host half whose launches clang would not parse: from one text, in which the headers are and which clang
 /// can parse.
-void Compiler::make_joined_object(const Input &input, const Words &base, const Words &more,
-                                  const std::string &output) const
+void Compiler::make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output,
+                                  const std::string &target) const
 {
     const std::string text = work.file(stem_of(input.path) + ".host.cu");
     Words words = base;
-    append(words, dependency_words(output));
+    append(words, dependency_words(input, output, target));
     append(words, {"-E", "-frewrite-includes", input.path});
     options.shell.run_into(text, words);
     write_file(text, in_clangs_syntax(read_file(text)));
@@ -329,7 +330,7 @@ bool Compiler::make_prepared_object(const Words &base, const Words &last) const
     return true;
 }
 
-void Compiler::make_object(const Input &input, const std::string &output) const
+void Compiler::make_object(const Input &input, const std::string &output, const std::string &target) const
 {
     const bool is_cuda = language_of(input) == Language::cuda;
     const std::string blob = is_cuda ? blob_of(input) : "";
@@ -342,10 +343,10 @@ void Compiler::make_object(const Input &input, const std::string &output) const
         base.push_back("-D__VGC_SHARED_CLASSES__=1"); // vgc_builtins.h
     const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
     if (is_cuda && !options.shell.is_dry && has_nvccs_syntax(text)) {
-        make_joined_object(input, base, more, output);
+        make_joined_object(input, base, more, output, target);
     } else {
         Words last = more;
-        append(last, dependency_words(output));
+        append(last, dependency_words(input, output, target));
         append(last, {"-c", input.path, "-o", output});
         if (!is_cuda || !make_prepared_object(base, last)) {
             Words words = base;

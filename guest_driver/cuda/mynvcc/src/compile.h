@@ -16,8 +16,9 @@ class Compiler
     Compiler(const Options &o, const Toolkit &t, const WorkFolder &w) : options(o), toolkit(t), work(w)
     {
     }
-    /// Compiles a source into an object file.
-    void make_object(const Input &input, const std::string &output) const;
+    /// Compiles a source into an object file. `target` is what rules for make are of: the object or, if it does not
+    /// stay, what it is linked to.
+    void make_object(const Input &input, const std::string &output, const std::string &target) const;
     /// Writes the container of a CUDA source's device code.
     void make_device_code(const Input &input, const std::string &output) const;
     /// Writes the preprocessed host code of a CUDA source; compilers refuse it, as launches would be lost.
@@ -37,8 +38,9 @@ class Compiler
     std::string blob_of(const Input &input) const;
     std::string local_library(const Input &input) const;
     void add_local_code(const Input &input, const std::string &blob) const;
-    void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output) const;
-    Words dependency_words(const std::string &output) const;
+    void make_joined_object(const Input &input, const Words &base, const Words &more, const std::string &output,
+                            const std::string &target) const;
+    Words dependency_words(const Input &input, const std::string &output, const std::string &target) const;
 
     const Options &options;
     const Toolkit &toolkit;

@@ -1,6 +1,7 @@
 #include "process.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,58 @@
 
 namespace mynvcc
 {
+namespace
+{
+
+volatile sig_atomic_t caught;
+volatile pid_t running; // a program; 0: none
+
+/// A terminal sends SIGINT to the program that is running, too.
+void on_interruption(int signal)
+{
+    caught = signal;
+    if (running > 0 && signal != SIGINT)
+        kill(running, signal);
+}
+
+/// Starts a process, of which no signal that comes meanwhile is lost.
+pid_t start_process()
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    const pid_t child = fork();
+    const int error = errno;
+    running = child;
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    return child;
+}
+
+void stop_if_interrupted()
+{
+    if (caught != 0)
+        throw Failure{"", 128 + caught};
+}
+
+} // namespace
+
+void watch_interruptions()
+{
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action = {};
+        if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN)
+            continue; // as nohup does
+        action = {};
+        action.sa_handler = on_interruption;
+        sigaction(signal, &action, nullptr);
+    }
+}
+
+int interruption()
+{
+    return caught;
+}
 
 void fail(const std::string &message)
 {
@@ -56,7 +109,8 @@ void Shell::start(const Words &command, const char *into) const
     for (const std::string &word : command)
         argv.push_back(const_cast<char *>(word.c_str()));
     argv.push_back(nullptr);
-    const pid_t child = fork();
+    stop_if_interrupted();
+    const pid_t child = start_process();
     if (child < 0)
         fail(std::string("cannot start a process: ") + strerror(errno));
     if (child == 0) {
@@ -76,6 +130,8 @@ void Shell::start(const Words &command, const char *into) const
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             fail(std::string("cannot wait for a process: ") + strerror(errno));
+    running = 0;
+    stop_if_interrupted();
     if (WIFSIGNALED(status))
         fail(base_name(command[0]) + " died: " + strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) != 0)
@@ -118,10 +174,27 @@ std::string WorkFolder::file(const std::string &name) const
 
 std::string read_file(const std::string &path)
 {
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0)
         fail("cannot read " + path + ": " + strerror(errno));
-    return {std::istreambuf_iterator<char>(file), {}};
+    const std::string content = read_all(file);
+    const int error = errno;
+    close(file);
+    if (error != 0)
+        fail("cannot read " + path + ": " + strerror(error));
+    return content;
+}
+
+std::string read_all(int file)
+{
+    std::string content;
+    char buffer[1 << 16];
+    ssize_t got;
+    while ((got = read(file, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR && caught == 0))
+        content.append(buffer, got > 0 ? static_cast<size_t>(got) : 0);
+    if (got == 0)
+        errno = 0;
+    return content;
 }
 
 std::string read_text(const std::string &path)
@@ -138,10 +211,15 @@ std::string read_text(const std::string &path)
 void write_file(const std::string &path, const std::string &content)
 {
     std::ofstream file(path, std::ios::binary);
+    const bool is_open = file.is_open();
     file << content;
     file.close();
-    if (!file)
-        fail("cannot write " + path + ": " + strerror(errno));
+    if (file)
+        return;
+    const int error = errno;
+    if (is_open && std::filesystem::is_regular_file(path))
+        unlink(path.c_str());
+    fail("cannot write " + path + ": " + strerror(error));
 }
 
 bool exists(const std::string &path)

@@ -16,6 +16,11 @@ struct Failure {
 };
 
 [[noreturn]] void fail(const std::string &message);
+/// From now on, SIGINT, SIGTERM and SIGHUP end the program that is being run, and then Shell raises Failure, so that
+/// nothing is left behind.
+void watch_interruptions();
+/// The signal that has interrupted mynvcc, or 0.
+int interruption();
 void warn(const std::string &message);
 
 /// How commands are run: printed (-v), only printed (--dryrun).
@@ -52,8 +57,11 @@ class WorkFolder
 };
 
 std::string read_file(const std::string &path);
+/// What the file of a descriptor has, to its end.
+std::string read_all(int file);
 /// The content of a text file, with line ends as Unix has them.
 std::string read_text(const std::string &path);
+/// Writes a file, or none.
 void write_file(const std::string &path, const std::string &content);
 bool exists(const std::string &path);
 /// The path of a program on PATH, or "".
