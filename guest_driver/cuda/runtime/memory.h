@@ -148,8 +148,9 @@ void rt_host_forget(struct rt_device *device);
 
 /* ---- pools.c: memory in the order of streams --------------------------------------------------------------------- */
 
-/* Is the memory one of a pool's? Then it goes back there, as all work is done. */
-bool rt_pools_take_back(const struct rt_range *range);
+/* Is the memory at `begin` one of a pool's? Then it goes back there, as all work is done, or is an error if it has been
+ * freed already. */
+bool rt_pools_take_back(uint64_t begin, cudaError_t *error);
 /* After waiting for a stream, or all: gives back to the device what pools hold beyond their thresholds. */
 void rt_pools_settle(struct rt_device *device, int stream, uint64_t mark);
 void rt_pools_forget(struct rt_device *device);

@@ -91,10 +91,11 @@ RT_API cudaError_t cudaFree(void *memory)
     error = rt_check_unsafe();
     if (error == cudaSuccess)
         error = rt_synchronize(range.device);
-    if (error == cudaSuccess && !rt_is_graph_memory(memory) && !rt_pools_take_back(&range) &&
-        rt_remove_range(range.begin, &range))
-        error = range.kind == RT_MANAGED_MEMORY ? rt_managed_free(&range) : rt_free(&range);
-    return rt_return(error);
+    if (error != cudaSuccess || rt_is_graph_memory(memory) || rt_pools_take_back(range.begin, &error))
+        return rt_return(error);
+    if (!rt_remove_range(range.begin, &range)) /* another thread has freed it meanwhile */
+        return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): it was freed already", memory));
+    return rt_return(range.kind == RT_MANAGED_MEMORY ? rt_managed_free(&range) : rt_free(&range));
 }
 
 RT_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
@@ -107,6 +108,8 @@ RT_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     if (error != cudaSuccess)
         return rt_return(error);
     error = rt_error(vgc_device_usage(atomic_load(&device->device), &usage));
+    if (error != cudaSuccess)
+        return rt_return(error);
     *total = usage.memory_quota_bytes;
     *free = usage.memory_quota_bytes - RT_MIN(usage.memory_used_bytes, usage.memory_quota_bytes);
     return rt_return(error);

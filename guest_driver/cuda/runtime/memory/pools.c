@@ -205,15 +205,20 @@ static struct rt_piece *piece_of(const struct rt_range *range)
     return range->kind == RT_DEVICE_MEMORY ? range->owner : NULL;
 }
 
-bool rt_pools_take_back(const struct rt_range *range)
+bool rt_pools_take_back(uint64_t begin, cudaError_t *error)
 {
-    struct rt_piece *piece = piece_of(range);
-    if (piece == NULL)
-        return false;
-    rt_pools_lock();
+    struct rt_range range;
+    rt_pools_lock(); /* as long as it is held, the piece stays */
+    bool is_known = rt_find_range((const void *)(uintptr_t)begin, &range) && range.begin == begin;
+    struct rt_piece *piece = is_known ? piece_of(&range) : NULL;
+    if (piece == NULL || !piece->is_used) {
+        rt_pools_unlock();
+        if (piece != NULL)
+            *error = rt_explain(cudaErrorInvalidValue, "%#llx was freed already", (unsigned long long)begin);
+        return piece != NULL;
+    }
     struct CUmemPoolHandle_st *pool = piece->pool;
-    if (piece->is_used)
-        give(piece, ANY_STREAM);
+    give(piece, ANY_STREAM);
     rt_pool_trim(pool, pool->is_ended ? 0 : pool->threshold);
     rt_pool_end_if_empty(pool);
     rt_pools_unlock();
@@ -328,16 +333,16 @@ RT_API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
         error = rt_capture_free(checked, memory, &is_captured);
     if (error != cudaSuccess || memory == NULL || is_captured || rt_is_graph_memory(memory))
         return rt_return(error); /* a graph's memory stays until it goes */
-    if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind != RT_DEVICE_MEMORY)
-        return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFreeAsync(%p): no allocation begins there", memory));
-    struct rt_piece *piece = piece_of(&range);
-    if (piece == NULL)
-        return cudaFree(memory); /* of cudaMalloc(): nothing is gained by keeping it */
-    rt_pools_lock();
-    error = piece->is_used ? cudaSuccess
-                           : rt_explain(cudaErrorInvalidValue, "cudaFreeAsync(%p): it was freed already", memory);
-    if (error == cudaSuccess)
+    rt_pools_lock();             /* as long as it is held, the piece stays */
+    bool is_known = rt_find_range(memory, &range) && range.begin == (uint64_t)(uintptr_t)memory;
+    struct rt_piece *piece = is_known ? piece_of(&range) : NULL;
+    bool is_used = piece != NULL && piece->is_used;
+    if (is_used)
         give(piece, checked == NULL ? 0 : (int)checked->number);
     rt_pools_unlock();
-    return rt_return(error);
+    if (is_known && piece == NULL && range.kind == RT_DEVICE_MEMORY)
+        return cudaFree(memory); /* of cudaMalloc(): nothing is gained by keeping it */
+    return rt_return(is_used ? cudaSuccess
+                             : rt_explain(cudaErrorInvalidValue,
+                                          "cudaFreeAsync(%p): no allocation begins there, or it was freed", memory));
 }
