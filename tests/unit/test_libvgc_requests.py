@@ -72,6 +72,12 @@ def test_large_copy_goes_in_pieces_that_overlap(dev: vgc.Device, fake: FakeDevic
     assert memory.read() == noise(1 << 20)
 
 
+@pytest.mark.parametrize("size", [2**64 - 1, 2**64 - 65536, 2**63, 2**40])
+def test_region_memory_of_absurd_sizes_is_refused(dev: vgc.Device, size: int) -> None:
+    with pytest.raises(vgc.ResourcesExhausted, match="contiguous bytes left in the shared region"):
+        dev.region_buffer(size)
+
+
 def test_copy_works_while_the_region_is_nearly_full(dev: vgc.Device) -> None:
     held: list[object] = []
 
