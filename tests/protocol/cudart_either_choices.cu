@@ -1,7 +1,9 @@
 // Rule: one kernel may run on either side. Arguments tell what is done with it:
 //   launches N: launches it N times;   order: in streams with events and host functions;   fault: it goes astray;
 //   divide: it divides by zero;        table: prints the local functions;
-//   exhaust MIB: with memory beyond the allotment;
+//   exhaust MIB [async, managed, mapped]: with memory beyond the allotment;
+//   host MIB: the host uses managed memory beyond it;      pools MIB: memory comes and goes in the order of a stream;
+//   graph MIB: graphs are given such memory;               refused MIB: what must be the device's;
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -136,15 +138,26 @@ static void table()
     printf("twice %d %d\n", function(21), vgc_local_function("none") == nullptr);
 }
 
+static cudaError_t allocate(const char *how, int **memory, size_t bytes)
+{
+    if (strcmp(how, "async") == 0)
+        return cudaMallocAsync(reinterpret_cast<void **>(memory), bytes, 0);
+    if (strcmp(how, "managed") == 0)
+        return cudaMallocManaged(memory, bytes);
+    if (strcmp(how, "mapped") == 0)
+        return cudaHostAlloc(reinterpret_cast<void **>(memory), bytes, cudaHostAllocMapped);
+    return cudaMalloc(memory, bytes);
+}
+
 // More memory than the allotment has.
-static void exhaust(size_t mib)
+static void exhaust(size_t mib, const char *how)
 {
     const size_t bytes = mib << 20, count = bytes / sizeof(int);
     int *first, *second, ends[2];
     CHECK(cudaMalloc(&first, 1024 * sizeof(int)));
     CHECK(cudaMemset(first, 1, 1024 * sizeof(int)));
     add<<<8, 128>>>(first, 1);
-    cudaError_t error = cudaMalloc(&second, bytes);
+    cudaError_t error = allocate(how, &second, bytes);
     printf("exhaust %s", cudaGetErrorName(error));
     if (error != cudaSuccess) {
         printf("\n");
@@ -159,11 +172,116 @@ static void exhaust(size_t mib)
     printf(" %d %d", ends[0], ends[1]);
     on_device<<<1, 1>>>(second);
     printf(" %s", cudaGetErrorName(cudaGetLastError()));
-    CHECK(cudaFree(second));
+    CHECK(strcmp(how, "mapped") == 0 ? cudaFreeHost(second) : cudaFree(second));
     on_device<<<1, 1024>>>(first);
     CHECK(cudaMemcpy(&ends[0], first, sizeof(int), cudaMemcpyDeviceToHost));
     CHECK(cudaDeviceSynchronize());
     printf(" %d\n", ends[0]);
+}
+
+// The host and kernels use managed memory in turn.
+static void host(size_t mib)
+{
+    const size_t count = (mib << 20) / sizeof(int);
+    int *numbers, *small;
+    long long sum = 0;
+    CHECK(cudaMallocManaged(&numbers, mib << 20));
+    CHECK(cudaMallocManaged(&small, 1024 * sizeof(int)));
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = i % 1000;
+    small[3] = 4;
+    CHECK(cudaMemPrefetchAsync(numbers, mib << 20, 0));
+    CHECK(cudaMemAdvise(numbers, mib << 20, cudaMemAdviseSetReadMostly, 0));
+    for (int round = 0; round < 3; round++) {
+        add<<<count / 128, 128>>>(numbers, round);
+        add<<<8, 128>>>(small, round);
+        CHECK(cudaDeviceSynchronize());
+        numbers[round] += small[3];
+    }
+    for (size_t i = 0; i < count; i += 997)
+        sum += numbers[i] + small[i % 1024];
+    cudaPointerAttributes attributes;
+    CHECK(cudaPointerGetAttributes(&attributes, numbers + 5));
+    CHECK(cudaFree(numbers));
+    printf("host %lld %d\n", sum, attributes.type == cudaMemoryTypeManaged);
+}
+
+// Pieces are freed while kernels that use them may still wait for their turn.
+static void pools(size_t mib)
+{
+    cudaStream_t stream;
+    int *last, sum = 0;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMallocHost(&last, 4 * sizeof(int)));
+    for (int i = 0; i < 4; i++) {
+        const size_t bytes = (mib + 8 * i) << 20, count = bytes / sizeof(int);
+        int *numbers;
+        CHECK(cudaMallocAsync(&numbers, bytes, stream));
+        CHECK(cudaMemsetAsync(numbers, 0, bytes, stream));
+        add<<<count / 128, 128, 0, stream>>>(numbers, i);
+        add<<<count / 128, 128, 0, stream>>>(numbers, 1);
+        CHECK(cudaMemcpyAsync(last + i, numbers + count - 1, sizeof(int), cudaMemcpyDeviceToHost, stream));
+        CHECK(cudaFreeAsync(numbers, stream));
+    }
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < 4; i++)
+        sum += last[i];
+    cudaMemPool_t pool;
+    size_t held;
+    CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &held));
+    printf("pools %d %zu\n", sum, held);
+}
+
+// Copies and fills of a graph go on; a kernel of one is the device's.
+static void graph(size_t mib)
+{
+    cudaStream_t stream;
+    cudaGraph_t made;
+    cudaGraphExec_t exec;
+    int *numbers, *small, ends[2];
+    CHECK(cudaMalloc(&small, 1024 * sizeof(int)));
+    CHECK(cudaMalloc(&numbers, mib << 20));
+    CHECK(cudaMemset(numbers, 0, mib << 20));
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK(cudaMemsetAsync(small, 2, 1024 * sizeof(int), stream));
+    CHECK(cudaMemcpyAsync(numbers + 1024, small, 1024 * sizeof(int), cudaMemcpyDeviceToDevice, stream));
+    CHECK(cudaMemsetAsync(numbers + 4096, 1, 64, stream));
+    CHECK(cudaMemcpyAsync(numbers, numbers + 4096, 64, cudaMemcpyDeviceToDevice, stream));
+    CHECK(cudaStreamEndCapture(stream, &made));
+    CHECK(cudaGraphInstantiate(&exec, made, 0));
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(&ends[0], numbers + 15, sizeof(int), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(&ends[1], numbers + 1500, sizeof(int), cudaMemcpyDeviceToHost));
+    int by = 1;
+    void *arguments[] = {&numbers, &by};
+    cudaKernelNodeParams params = {};
+    params.func = reinterpret_cast<void *>(add);
+    params.gridDim = params.blockDim = dim3(1);
+    params.kernelParams = arguments;
+    cudaGraphNode_t node;
+    printf("graph %#x %#x %s\n", ends[0], ends[1],
+           cudaGetErrorName(cudaGraphAddKernelNode(&node, made, nullptr, 0, &params)));
+}
+
+static void refused(size_t mib)
+{
+    cudaArray_t array;
+    cudaChannelFormatDesc floats = cudaCreateChannelDesc<float>();
+    printf("refused %s", cudaGetErrorName(cudaMallocArray(&array, &floats, 1024, mib << 8)));
+    void *seen, *own = malloc(mib << 20);
+    CHECK(cudaHostRegister(own, mib << 20, cudaHostRegisterMapped));
+    printf(" %s", cudaGetErrorName(cudaHostGetDevicePointer(&seen, own, 0)));
+    cudaResourceDesc resource = {};
+    cudaTextureDesc sampling = {};
+    cudaTextureObject_t texture;
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.desc = floats;
+    resource.res.linear.sizeInBytes = 4096;
+    CHECK(cudaMalloc(&resource.res.linear.devPtr, mib << 20));
+    printf(" %s\n", cudaGetErrorName(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr)));
 }
 
 int main(int argc, char **argv)
@@ -181,6 +299,14 @@ int main(int argc, char **argv)
     else if (strcmp(what, "table") == 0)
         table();
     else if (strcmp(what, "exhaust") == 0)
-        exhaust(number);
+        exhaust(number, argc > 3 ? argv[3] : "malloc");
+    else if (strcmp(what, "host") == 0)
+        host(number);
+    else if (strcmp(what, "pools") == 0)
+        pools(number);
+    else if (strcmp(what, "graph") == 0)
+        graph(number);
+    else if (strcmp(what, "refused") == 0)
+        refused(number);
     return 0;
 }

@@ -163,14 +163,52 @@ def test_without_a_fallback_memory_beyond_the_allotment_is_an_error(host: GuestH
     assert run(host, folder / "choices", "exhaust", "100")[0] == "exhaust cudaErrorMemoryAllocation\n"
 
 
-def test_memory_beyond_the_allotment_is_the_guests_for_kernels_on_the_cpu(host: GuestHost, folder: Path) -> None:
-    within, _, said = run(host, folder / "choices", "exhaust", "40", VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+@pytest.mark.parametrize("kind", ["malloc", "async", "managed", "mapped"])
+def test_memory_beyond_the_allotment_is_the_guests_for_kernels_on_the_cpu(
+    host: GuestHost, folder: Path, kind: str
+) -> None:
+    fallback = {"VGC_FALLBACK": "cpu", "VGC_EITHER_SIDE": "gpu"}
+    within, _, said = run(host, folder / "choices", "exhaust", "36", kind, **fallback)
     assert said == ""
-    output, counts, said = run(host, folder / "choices", "exhaust", "100", VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+    output, counts, said = run(host, folder / "choices", "exhaust", "100", kind, **fallback)
     assert counts["add"] == (1, 2)
     assert output.split()[:4] == within.split()[:4]
     assert output.split()[4:] == ["cudaErrorMemoryAllocation", within.split()[-1]], "a kernel without a CPU version"
     assert said.count("the VM's device memory is used up") == 1
+
+
+def test_host_and_kernels_share_managed_memory_beyond_the_allotment(host: GuestHost, folder: Path) -> None:
+    words = (folder / "choices", "host", "96")
+    output, counts, _ = run(host, *words, VGC_FALLBACK="cpu", VGC_EITHER_SIDE="gpu")
+    assert counts["add"] == (0, 6)
+    numbers = {i: i % 1000 for i in [*range(0, (96 << 20) // 4, 997), 1, 2]}
+    small = [4 if i == 3 else 0 for i in range(1024)]
+    for by in range(3):  # what the kernel does, then the host
+        numbers = {i: 2 * number + by for i, number in numbers.items()}
+        small = [2 * number + by for number in small]
+        numbers[by] += small[3]
+    expected = sum(numbers[i] + small[i % 1024] for i in range(0, (96 << 20) // 4, 997))
+    assert output == f"host {expected} 1\n"
+
+
+@pytest.mark.parametrize(("mib", "side"), [("20", "gpu"), ("20", "cpu"), ("66", "cpu")])
+def test_memory_of_pools_stays_until_kernels_on_the_cpu_are_done(
+    host: GuestHost, folder: Path, mib: str, side: str
+) -> None:
+    output, _, _ = run(host, folder / "choices", "pools", mib, VGC_FALLBACK="cpu", VGC_EITHER_SIDE=side)
+    assert output == "pools 16 0\n"
+
+
+def test_graphs_copy_and_fill_memory_beyond_the_allotment(host: GuestHost, folder: Path) -> None:
+    output, _, _ = run(host, folder / "choices", "graph", "100", VGC_FALLBACK="cpu")
+    assert output == "graph 0x1010101 0x2020202 cudaErrorMemoryAllocation\n"
+
+
+def test_memory_that_must_be_the_devices_is_named(host: GuestHost, folder: Path) -> None:
+    output, _, said = run(host, folder / "choices", "refused", "100", VGC_FALLBACK="cpu")
+    assert output == "refused" + " cudaErrorMemoryAllocation" * 3 + "\n"
+    named = re.findall(r"virtio-gpu-compute: (.*): the device has no room, and VGC_FALLBACK does not help there", said)
+    assert named == ["arrays", "device pointers to registered memory", "a texture of memory beyond the VM's allotment"]
 
 
 def test_program_without_room_on_the_device_runs_on_the_cpu(host: GuestHost, tmp_path: Path) -> None:

@@ -59,7 +59,13 @@ bool rt_falls_back(void);
 void rt_tell_fallback(const char *why);
 /* Device memory as of rt_allocate(), or the process's if the device has no more. */
 cudaError_t rt_allocate_anywhere(struct rt_device *device, size_t size, void **pointer);
-void rt_free_spare(const struct rt_range *range);
+/* Pages of the process, for use in place of the device's. NULL: the program does not fall back, or the guest has no
+ * memory. */
+void *rt_spare_map(size_t size);
+void rt_spare_unmap(void *memory, size_t size);
+/* If a program that falls back has this error for lack of memory: names, on standard error, what must be the device's.
+ */
+void rt_tell_no_fallback(cudaError_t error, const char *what);
 bool rt_has_spare(void);
 bool rt_is_spare(const void *pointer);
 /* Fills such memory in the order of a stream of the device. */

@@ -77,6 +77,7 @@ static cudaError_t allocate(struct rt_device *device, size_t size, struct rt_gra
     cudaError_t error = rt_allocate(device, size, &memory->address);
     if (error != cudaSuccess) {
         free(memory);
+        rt_tell_no_fallback(error, "memory of a graph");
         return error;
     }
     (void)pthread_mutex_lock(&lock);

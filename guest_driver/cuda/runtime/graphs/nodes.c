@@ -39,11 +39,12 @@ cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKerne
         return error;
     launch->arguments = params->kernelParams;
     if (params->kernelParams != NULL || launch->num_arguments == 0)
-        return cudaSuccess;
+        return launch->num_arguments > 0 ? rt_check_spare(launch) : cudaSuccess;
     if (params->extra == NULL || launch->num_arguments > RT_MAX_ARGUMENTS)
         return rt_explain(cudaErrorInvalidValue, "a kernel node lacks its arguments");
     launch->arguments = arguments;
-    return take_buffer(launch, params->extra, arguments);
+    error = take_buffer(launch, params->extra, arguments);
+    return error == cudaSuccess ? rt_check_spare(launch) : error;
 }
 
 static char *begin_of(const struct cudaPitchedPtr *pointer, const struct cudaPos *position)

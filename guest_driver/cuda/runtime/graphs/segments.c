@@ -107,7 +107,7 @@ static bool find_address(struct rt_device *device, const void *memory, size_t si
         return vgc_region_address(opened, (const char *)memory + size - 1, &end) == VGC_OK &&
                vgc_region_address(opened, memory, address) == VGC_OK;
     *address = (uint64_t)(uintptr_t)memory;
-    return rt_device_of(memory, device) == device;
+    return rt_device_of(memory, device) == device && !rt_is_spare(memory);
 }
 
 static bool place_copy(struct rt_device *device, const struct rt_copy *copy, struct vgc_node *wire)
@@ -144,7 +144,7 @@ static bool place_fill(struct rt_device *device, const struct rt_fill *fill, str
     wire->size = rows == 1 ? fill->width * fill->height * fill->depth : fill->width;
     wire->value = fill->value;
     wire->unit = fill->unit;
-    return rows <= MOST_ROWS && rt_device_of(fill->dst, device) == device;
+    return rows <= MOST_ROWS && rt_device_of(fill->dst, device) == device && !rt_is_spare(fill->dst);
 }
 
 static void place_launch(const struct rt_launch *launch, struct vgc_node *wire)

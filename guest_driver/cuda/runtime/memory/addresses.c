@@ -201,7 +201,7 @@ void rt_addresses_forget(struct rt_device *device)
         if (!found)
             return;
         if (rt_remove_range(gone.begin, &gone) && gone.is_spare)
-            rt_free_spare(&gone);
+            rt_spare_unmap((void *)(uintptr_t)gone.begin, gone.size);
         else if (gone.is_reserved)
             rt_release(gone.begin, gone.size);
     }

@@ -158,6 +158,8 @@ static int send_fresh(struct rt_block *block, size_t from, size_t to)
 /* Makes granules [first, end) the same on both sides or, with `take`, the device's alone. */
 static cudaError_t push(struct rt_block *block, size_t first, size_t end, bool take)
 {
+    if (block->is_spare)
+        return cudaSuccess;
     for (size_t at = first; at < end && block->count[RT_ON_HOST] > 0;) {
         size_t next = run_end(block, at, end);
         if (block->sides[at] == RT_ON_HOST) {

@@ -31,6 +31,7 @@ struct rt_block {
     int fd;
     bool is_fresh;   /* what was never written is zero, but not yet on the device */
     bool is_adopted; /* allocations of the device, which CPU versions of kernels use: adopted.c */
+    bool is_spare;   /* the process's own memory, in place of the device's: nothing moves */
     bool is_host;    /* host memory that is too large for the region, or that kernels cannot reach there */
     size_t granule;  /* bytes that move together */
     size_t num_granules;

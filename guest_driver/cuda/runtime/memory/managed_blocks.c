@@ -55,7 +55,8 @@ static cudaError_t allocate_pages(struct rt_device *device, size_t size, struct 
     return rt_explain(cudaErrorMemoryAllocation, "no addresses that are free on both sides for %zu bytes", size);
 }
 
-static struct rt_block *new_block(struct rt_device *device, size_t size, const struct rt_range *range, uint64_t begin)
+/* All of the host's. */
+static struct rt_block *new_block(struct rt_device *device, size_t size, void *begin)
 {
     size_t granule = rt_managed_granule(size);
     size_t num_granules = (size + granule - 1) / granule;
@@ -64,38 +65,97 @@ static struct rt_block *new_block(struct rt_device *device, size_t size, const s
         return NULL;
     block->device = device;
     block->epoch = device->epoch;
-    block->allocation = range->begin;
-    block->allocation_size = range->size;
-    block->begin = (uint8_t *)(uintptr_t)begin;
+    block->begin = begin;
     block->size = size;
-    block->is_fresh = true;
+    block->fd = -1;
     block->granule = granule;
     block->num_granules = num_granules;
     block->count[RT_ON_HOST] = num_granules;
     return block;
 }
 
-static cudaError_t allocate(struct rt_device *device, size_t size, unsigned flags, bool is_host, void **pointer)
+static cudaError_t make_block(struct rt_device *device, size_t size, struct rt_block **out)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t whole = (size + page - 1) & ~(page - 1);
     struct rt_range taken;
     uint64_t begin = 0;
-    if (whole < size)
-        return rt_explain(cudaErrorMemoryAllocation, "%zu bytes of managed memory", size);
-    cudaError_t error = allocate_pages(device, whole, &taken, &begin);
+    cudaError_t error = allocate_pages(device, size, &taken, &begin);
     if (error != cudaSuccess)
         return error;
-    struct rt_block *block = new_block(device, whole, &taken, begin);
-    error = block != NULL ? rt_block_map(block) : cudaErrorMemoryAllocation;
-    struct rt_range range = {
-        .begin = begin, .size = size, .kind = RT_MANAGED_MEMORY, .device = device, .flags = flags, .owner = block};
-    if (error == cudaSuccess)
-        error = rt_add_range(&range);
+    struct rt_block *block = new_block(device, size, (void *)(uintptr_t)begin);
+    error = cudaErrorMemoryAllocation;
+    if (block != NULL) {
+        block->allocation = taken.begin;
+        block->allocation_size = taken.size;
+        block->is_fresh = true;
+        error = rt_block_map(block);
+    }
     if (error != cudaSuccess) {
         if (block != NULL)
             rt_block_free(block);
         (void)rt_free(&taken);
+        return error;
+    }
+    *out = block;
+    return cudaSuccess;
+}
+
+/* A block of the process's own memory; `error` if that cannot be. */
+static cudaError_t make_spare_block(struct rt_device *device, size_t size, cudaError_t error, struct rt_block **out)
+{
+    void *memory = error == cudaErrorMemoryAllocation ? rt_spare_map(size) : NULL;
+    if (memory == NULL)
+        return error;
+    *out = new_block(device, size, memory);
+    if (*out == NULL) {
+        rt_spare_unmap(memory, size);
+        return error;
+    }
+    (*out)->is_spare = true;
+    return cudaSuccess;
+}
+
+/* Gives back what the block, which is in no list, lies in. */
+static cudaError_t end_block(struct rt_block *block, bool is_lost)
+{
+    const struct rt_range taken = {.begin = block->allocation,
+                                   .size = block->allocation_size,
+                                   .kind = RT_DEVICE_MEMORY,
+                                   .device = block->device,
+                                   .is_reserved = true};
+    cudaError_t error = cudaSuccess;
+    bool is_spare = block->is_spare;
+    if (is_spare)
+        rt_spare_unmap(block->begin, block->size);
+    rt_block_free(block);
+    if (!is_spare && is_lost)
+        rt_release(taken.begin, taken.size);
+    else if (!is_spare)
+        error = rt_free(&taken);
+    return error;
+}
+
+static cudaError_t allocate(struct rt_device *device, size_t size, unsigned flags, bool is_host, void **pointer)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t whole = (size + page - 1) & ~(page - 1);
+    struct rt_block *block;
+    if (whole < size)
+        return rt_explain(cudaErrorMemoryAllocation, "%zu bytes of managed memory", size);
+    cudaError_t error = make_block(device, whole, &block);
+    if (error != cudaSuccess)
+        error = make_spare_block(device, whole, error, &block);
+    if (error != cudaSuccess)
+        return error;
+    struct rt_range range = {.begin = (uint64_t)(uintptr_t)block->begin,
+                             .size = size,
+                             .kind = RT_MANAGED_MEMORY,
+                             .device = device,
+                             .flags = flags,
+                             .is_spare = block->is_spare,
+                             .owner = block};
+    error = rt_add_range(&range);
+    if (error != cudaSuccess) {
+        (void)end_block(block, false);
         return error;
     }
     block->is_host = is_host;
@@ -121,15 +181,8 @@ bool rt_managed_is_variable(const struct rt_range *range)
 
 cudaError_t rt_managed_free(const struct rt_range *range)
 {
-    struct rt_block *block = range->owner;
-    struct rt_range taken = {.begin = block->allocation,
-                             .size = block->allocation_size,
-                             .kind = RT_DEVICE_MEMORY,
-                             .device = block->device,
-                             .is_reserved = true};
-    rt_managed_remove(block);
-    rt_block_free(block);
-    return rt_free(&taken);
+    rt_managed_remove(range->owner);
+    return end_block(range->owner, false);
 }
 
 /* The device's side is gone already. */
@@ -145,8 +198,7 @@ void rt_managed_forget(struct rt_device *device)
         struct rt_range range;
         (void)rt_remove_range((uint64_t)(uintptr_t)block->begin, &range);
         rt_managed_remove(block);
-        rt_release(block->allocation, block->allocation_size);
-        rt_block_free(block);
+        (void)end_block(block, true);
     }
 }
 

@@ -53,7 +53,7 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
 cudaError_t rt_free(const struct rt_range *range)
 {
     if (range->is_spare) {
-        rt_free_spare(range);
+        rt_spare_unmap((void *)(uintptr_t)range->begin, range->size);
         return cudaSuccess;
     }
     cudaError_t released = rt_adopted_release(range->device);

@@ -146,6 +146,7 @@ static cudaError_t make(struct rt_device *device, struct rt_mirror *mirror)
     if (error != cudaSuccess) {
         free(mirror->buffer);
         mirror->buffer = NULL;
+        rt_tell_no_fallback(error, "device pointers to registered memory");
         return error;
     }
     mirror->device = device;

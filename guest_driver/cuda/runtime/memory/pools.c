@@ -123,7 +123,10 @@ static struct rt_piece *take_free(struct CUmemPoolHandle_st *pool, size_t size, 
     return taken;
 }
 
-static cudaError_t new_piece(struct CUmemPoolHandle_st *pool, size_t size, struct rt_piece **out)
+typedef cudaError_t allocate_function(struct rt_device *device, size_t size, void **pointer);
+
+static cudaError_t new_piece(struct CUmemPoolHandle_st *pool, size_t size, allocate_function *allocate,
+                             struct rt_piece **out)
 {
     void *memory;
     struct rt_range range;
@@ -133,7 +136,7 @@ static cudaError_t new_piece(struct CUmemPoolHandle_st *pool, size_t size, struc
     struct rt_piece *piece = calloc(1, sizeof(*piece));
     if (piece == NULL)
         return cudaErrorMemoryAllocation;
-    cudaError_t error = rt_allocate(pool->device, size, &memory);
+    cudaError_t error = allocate(pool->device, size, &memory);
     if (error != cudaSuccess) {
         free(piece);
         return error;
@@ -148,16 +151,12 @@ static cudaError_t new_piece(struct CUmemPoolHandle_st *pool, size_t size, struc
     return error;
 }
 
-/* With the lock. What pools of the device hold unused is given back after a wait, before memory counts as spent. */
-static cudaError_t take(struct CUmemPoolHandle_st *pool, size_t size, int stream, struct rt_piece **out)
+/* With the lock. What pools of the device hold unused is given back after a wait for all that may use it; *out: a piece
+ * of this pool that fits, instead. */
+static cudaError_t empty_pools(struct CUmemPoolHandle_st *pool, size_t size, int stream, struct rt_piece **out)
 {
-    *out = take_free(pool, size, stream);
-    if (*out != NULL)
-        return cudaSuccess;
-    cudaError_t error = new_piece(pool, size, out);
-    if (error != cudaErrorMemoryAllocation || atomic_load(&num_free) == 0)
-        return error;
-    error = rt_error(vgc_synchronize(atomic_load(&pool->device->device)));
+    rt_drain_device(pool->device);
+    cudaError_t error = rt_error(vgc_synchronize(atomic_load(&pool->device->device)));
     if (error != cudaSuccess)
         return error;
     for (struct CUmemPoolHandle_st *other = pools; other != NULL; other = other->next) {
@@ -169,7 +168,24 @@ static cudaError_t take(struct CUmemPoolHandle_st *pool, size_t size, int stream
             return cudaSuccess;
         rt_pool_trim(other, 0);
     }
-    return new_piece(pool, size, out);
+    return cudaSuccess;
+}
+
+/* With the lock. */
+static cudaError_t take(struct CUmemPoolHandle_st *pool, size_t size, int stream, struct rt_piece **out)
+{
+    *out = take_free(pool, size, stream);
+    if (*out != NULL)
+        return cudaSuccess;
+    cudaError_t error = new_piece(pool, size, rt_allocate, out);
+    if (error == cudaErrorMemoryAllocation && atomic_load(&num_free) > 0) {
+        error = empty_pools(pool, size, stream, out);
+        if (error != cudaSuccess || *out != NULL)
+            return error;
+        error = new_piece(pool, size, rt_allocate, out);
+    }
+    return error == cudaErrorMemoryAllocation && rt_falls_back() ? new_piece(pool, size, rt_allocate_anywhere, out)
+                                                                 : error;
 }
 
 /* With the lock. */

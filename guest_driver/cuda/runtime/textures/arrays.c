@@ -115,7 +115,9 @@ static cudaError_t make_texels(const struct vgc_array_shape *shape, struct rt_te
     error = rt_error(vgc_array_create(atomic_load(&device->device), shape, &texels->array));
     if (error != cudaSuccess) {
         free(texels);
-        return error == cudaErrorLaunchOutOfResources ? cudaErrorMemoryAllocation : rt_fault(device, error);
+        error = error == cudaErrorLaunchOutOfResources ? cudaErrorMemoryAllocation : rt_fault(device, error);
+        rt_tell_no_fallback(error, "arrays");
+        return error;
     }
     atomic_init(&texels->users, 1);
     texels->device = device;

@@ -30,6 +30,10 @@ static cudaError_t form_of_memory(const void *memory, const struct cudaChannelFo
     cudaError_t error = rt_format_of(description, &format);
     if (error != cudaSuccess)
         return error;
+    if (rt_is_spare(memory)) {
+        rt_tell_no_fallback(cudaErrorMemoryAllocation, "a texture of memory beyond the VM's allotment");
+        return rt_explain(cudaErrorMemoryAllocation, "memory at %p is beyond the VM's allotment", memory);
+    }
     if (memory == NULL || !rt_is_device_pointer(memory, true))
         return rt_explain(cudaErrorInvalidValue, "a texture of memory at %p, which is not the device's", memory);
     form->address = (uint64_t)(uintptr_t)memory;
