@@ -27,6 +27,7 @@ from tools.gpu.programs import BENCHMARK as BROUGHT
 from tools.gpu.programs import KIT_PROGRAMS
 
 PROGRAM: Final = Path(__file__).resolve().parents[1] / "guest" / "cudart.cu"
+EITHER: Final = PROGRAM.with_name("either.cu")
 VECTOR_ADD: Final = PROGRAM.with_name("vector_add.cu")
 GUEST: Final = REPOSITORY / "guest_driver"
 MYNVCC: Final = GUEST / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
@@ -62,18 +63,27 @@ def build(folder: Path) -> Path:
 
     :raise SkipRow: it cannot be built here.
     """
-    program = folder / "cudart"
     brought = Path(os.environ.get(KIT_PROGRAMS, folder)) / BROUGHT
     if brought.exists():
+        program = folder / PROGRAM.stem
         shutil.copy(brought, program)
         program.chmod(0o755)
         return program
-    words = [MYNVCC, "-O2", f"-I{NATIVE}", f"-I{GUEST / 'libvgc'}", PROGRAM, "-o", program]
+    return compile_program(PROGRAM, folder)
+
+
+def compile_program(source: Path, folder: Path) -> Path:
+    """Builds a program of ours with mynvcc.
+
+    :raise SkipRow: it cannot be built here.
+    """
+    program = folder / source.stem
+    words = [MYNVCC, "-O2", f"-I{NATIVE}", f"-I{GUEST / 'libvgc'}", source, "-o", program]
     words += [LIBVGC / "libvgc.so", "-Xlinker", f"-rpath={LIBVGC}"]
     try:
         subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SkipRow(f"mynvcc does not build {PROGRAM.name}: {getattr(error, 'stderr', None) or error}") from error
+        raise SkipRow(f"mynvcc does not build {source.name}: {getattr(error, 'stderr', None) or error}") from error
     return program
 
 
@@ -102,21 +112,31 @@ def measure(
     """
     folder = lab.own_folder("cudart")
     program = build(folder)
-    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     with device(folder, threads or lab.threads, engine) as link:
-        libraries = os.pathsep.join(map(str, (MYNVCC.parents[1] / "lib64", LIBVGC)))
-        environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
-        environment["LD_LIBRARY_PATH"] = libraries  # of this tree, wherever the program was built
-        done = subprocess.run(
-            [program, str(rounds), *words],
-            env=os.environ | environment,
-            pass_fds=link.fds,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run(link, folder, [program, str(rounds), *words])
+
+
+def run(
+    link: AttachedLink, folder: Path, words: list[str | Path], environment: dict[str, str] | None = None
+) -> dict[tuple[str, str], Samples]:
+    """Runs a program as a guest's. Returns microseconds by name and subject.
+
+    :raise SkipRow: it fails.
+    """
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    settings = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder / "state")}
+    libraries = os.pathsep.join(map(str, (MYNVCC.parents[1] / "lib64", LIBVGC)))
+    settings["LD_LIBRARY_PATH"] = libraries  # of this tree, wherever the program was built
+    done = subprocess.run(
+        words,
+        env=os.environ | settings | (environment or {}),
+        pass_fds=link.fds,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
-        raise SkipRow(f"{PROGRAM.name} failed: {done.stderr}")
+        raise SkipRow(f"{Path(words[0]).name} failed: {done.stderr}")
     for line in done.stdout.splitlines():
         name, subject, nanoseconds = line.split()
         found[name, subject].append(float(nanoseconds) / 1e3)
@@ -239,3 +259,37 @@ def graphs(lab: Lab) -> Iterator[Outcome]:
     ours, theirs = found["graph", "graph"], found["graph", "launches"]
     goal = Goal("ratio", "<", 1.0)
     yield outcome("cudart_graph_launch_us", ours, "us", "lower", theirs, against="20 launches and a wait", goal=goal)
+
+
+def remember_device(file: Path) -> None:
+    """Replaces the times that libcudart has measured of kernels by ones for which the device is chosen, by far.
+
+    :raise SkipRow: it has measured none.
+    """
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    if not lines:
+        raise SkipRow("libcudart keeps no times of the kernel: it has no CPU version here")
+    file.write_text("".join(f"{' '.join(words[:3])} 1000 9 {3600 * 10**9} 9\n" for words in lines))
+
+
+@row("cudart_either_launch_us", "cudart_either_choice_us")
+def either(lab: Lab) -> Iterator[Outcome]:
+    """Launch of an empty kernel that has a CPU version, whose side is remembered (the device), and of one that has none:
+    with the wait for it, and what the choice adds to the call.
+    """
+    folder = lab.own_folder("either")
+    program = compile_program(EITHER, folder)
+    environment = {"VGC_EITHER_FILE": str(folder / "times")}
+    with device(folder, lab.threads, "cpu") as link:
+        run(link, folder, [program, "1"], environment)
+        remember_device(folder / "times")
+        found = run(link, folder, [program, str(lab.samples(15, 5))], environment)
+    against = "a kernel without a CPU version"
+    ours, theirs = found["launch", "either"], found["launch", "plain"]
+    yield outcome("cudart_either_launch_us", ours, "us", "lower", theirs, against=against)
+    calls = zip(found["call", "either"].values, found["call", "plain"].values, strict=True)
+    added = Samples(tuple(marked - plain for marked, plain in calls))
+    plain = found["call", "plain"]
+    against = "the call that launches a kernel without a CPU version"
+    goal = Goal("value", "<", 1.0)
+    yield outcome("cudart_either_choice_us", added, "us", "lower", plain, against=against, goal=goal)
