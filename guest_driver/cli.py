@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO, cast
 
-from guest_driver import bench, doctor, runner, shadow_run
+from guest_driver import bench, doctor, local_functions, runner, shadow_run
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage
 from guest_driver.errors import InvalidArgument, VgcError
@@ -40,6 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     shadow.add_argument("--rtol", type=float, default=RTOL, help=f"relative tolerance of floats (default: {RTOL:g})")
     shadow.add_argument("--atol", type=float, default=ATOL, help=f"absolute tolerance of floats (default: {ATOL:g})")
     shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    functions = commands.add_parser(
+        "functions",
+        help="show which functions of a CUDA program run on either side, and their times",
+        description=local_functions.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    functions.add_argument("file", type=Path, nargs="+", help="program, object or shared library that mynvcc has built")
     commands.add_parser("last-error", help="show the last error of this user's CUDA programs, in the host's words")
     run = commands.add_parser(
         "run",
@@ -126,6 +133,17 @@ def last_error() -> str:
         return f"no CUDA program of this user has met an error ({path} does not exist)"
 
 
+def _shadow(arguments: argparse.Namespace) -> int:
+    if not arguments.program:
+        raise InvalidArgument("no program; allowed: vgc shadow ./program arguments")
+    report, status = shadow_run.run(
+        arguments.program, arguments.on, arguments.as_type, rtol=arguments.rtol, atol=arguments.atol
+    )
+    for line in (*report.lines, f"{report.copies} copies compared, {report.differing} differ"):
+        print(f"vgc shadow: {line}", file=sys.stderr)
+    return 1 if report.differing else status
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
     match arguments.command:
         case "info":
@@ -136,14 +154,9 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             print("\n".join(map(str, findings)))
             return 0 if findings[-1].well else 1  # the last question is whether a request is answered
         case "shadow":
-            if not arguments.program:
-                raise InvalidArgument("no program; allowed: vgc shadow ./program arguments")
-            report, status = shadow_run.run(
-                arguments.program, arguments.on, arguments.as_type, rtol=arguments.rtol, atol=arguments.atol
-            )
-            for line in (*report.lines, f"{report.copies} copies compared, {report.differing} differ"):
-                print(f"vgc shadow: {line}", file=sys.stderr)
-            return 1 if report.differing else status
+            return _shadow(arguments)
+        case "functions":
+            print(local_functions.show(arguments.file))
         case "last-error":
             print(last_error())
         case "run":

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import pytest
 
+from guest_driver import local_functions
+from guest_driver.errors import InvalidArgument
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.cuda_programs import TOOLKIT
@@ -113,6 +117,63 @@ def test_functions_for_both_sides_are_found_by_name(host: GuestHost, folder: Pat
         "kernel divide _Z6dividePii",
         "twice 42 1",
     ]
+
+
+def shown(host: GuestHost, program: Path, **environment: str | Path) -> dict[str, str]:
+    """Rows of `vgc functions`, by the linker's name, with single spaces."""
+    settings = [f"{name}={value}" for name, value in environment.items()]
+    done = host.run("env", *settings, sys.executable, "-m", "guest_driver", "functions", program)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    return {words[-1]: " ".join(words[:-1]) for words in rows}
+
+
+def test_vgc_functions_shows_what_programs_find(host: GuestHost, folder: Path) -> None:
+    output, _, _ = run(host, folder / "choices", "table")
+    listed = {line.split()[2]: line.split()[:2] for line in output.splitlines()[:-1]}
+    rows = shown(host, folder / "choices", VGC_EITHER_FILE="")
+    assert {name: row.split()[1::-1] for name, row in rows.items()} == listed
+    assert rows["_Z4halfIiET_S0_"] == "half function the caller's"
+    assert rows["_Z3addPii"] == "add kernel - - - to be measured"
+
+
+def test_vgc_functions_shows_times_and_the_next_side(host: GuestHost, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "either"
+    run(host, folder / "choices", "launches", "3", VGC_EITHER_FILE=file)
+    assert shown(host, folder / "choices", VGC_EITHER_FILE=file)["_Z3addPii"].endswith(" - to be measured")
+    preset(file, device_ns=12_345, cpu_ns=3_000_000_000)
+    rows = shown(host, folder / "choices", VGC_EITHER_FILE=file)
+    assert rows["_Z3addPii"] == "add kernel 1024-2047 12.3 us 3 s device"
+    preset(file, device_ns=12_345, cpu_ns=1_500)
+    rows = shown(host, folder / "choices", VGC_EITHER_FILE=file, VGC_EITHER_SIDE="div*=gpu,_Z3none=gpu,auto")
+    assert rows["_Z3addPii"] == "add kernel 1024-2047 12.3 us 1.5 us CPU"
+    assert rows["_Z6dividePii"] == "divide kernel - - - device (VGC_EITHER_SIDE)"
+
+
+def test_vgc_functions_refuses_damaged_programs(folder: Path) -> None:
+    image = (folder / "choices").read_bytes()
+    begin = image.index(b"VGCUDA1\0")
+    damaged = folder / "damaged"
+    random = Random(1)
+    outcomes, texts = set(), []
+    for _ in range(60):
+        changed = bytearray(image)
+        for _ in range(8):
+            changed[random.randrange(begin, begin + 36_000)] = random.randrange(256)
+        damaged.write_bytes(changed[: random.choice([len(changed), random.randrange(begin, begin + 36_000)])])
+        try:
+            outcomes.add(len(local_functions.read(damaged)))
+        except InvalidArgument as error:
+            texts.append(str(error))
+    assert {0, 4} <= outcomes, "some have lost the begin of what mynvcc embedded, some are well but for their code"
+    assert texts
+    assert all(re.search("damaged: (its CPU versions cannot be read|made by another)", text) for text in texts)
+
+
+def test_vgc_functions_says_that_there_are_none(host: GuestHost) -> None:
+    done = host.python("-m", "guest_driver", "functions", "/bin/true")
+    assert done.returncode == 1
+    assert "/bin/true has no functions for either side: mark kernels with __vgc_either__" in done.stderr
 
 
 def preset(file: Path, device_ns: int, cpu_ns: int) -> None:
