@@ -4,6 +4,8 @@
 //   exhaust MIB [async, managed, mapped]: with memory beyond the allotment;
 //   host MIB: the host uses managed memory beyond it;      pools MIB: memory comes and goes in the order of a stream;
 //   graph MIB: graphs are given such memory;               refused MIB: what must be the device's;
+//   lost 0 WHERE FIRST: the device is lost, with data WHERE (managed, adopted, spare, streams, device), and the
+//   first call after that is FIRST (kernel, copy, malloc, free, fill, wait);
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -266,6 +268,98 @@ static void graph(size_t mib)
            cudaGetErrorName(cudaGraphAddKernelNode(&node, made, nullptr, 0, &params)));
 }
 
+#ifdef VARIABLE // which only the device has
+__device__ int factor = 1;
+__global__ void scale(int *numbers)
+{
+    numbers[threadIdx.x] *= factor;
+}
+#endif
+
+static void first_call(const char *first, int **numbers, size_t count)
+{
+    int *more = nullptr, value;
+    for (int i = 0; i < 20 && strcmp(first, "kernel") == 0; i++) { // calls go on while the loss is found behind them
+        add<<<count / 128, 128>>>(*numbers, 5);
+        CHECK(cudaPeekAtLastError());
+    }
+    if (strcmp(first, "copy") == 0)
+        CHECK(cudaMemcpy(&value, *numbers, sizeof(value), cudaMemcpyDefault));
+    if (strcmp(first, "malloc") == 0)
+        CHECK(cudaMalloc(&more, 4096));
+    if (strcmp(first, "fill") == 0)
+        CHECK(cudaMemsetAsync(*numbers, 0, 4096));
+    if (strcmp(first, "free") == 0) {
+        CHECK(cudaFree(*numbers));
+        CHECK(cudaMallocManaged(numbers, count * sizeof(int)));
+        memset(*numbers, 0, count * sizeof(int));
+    }
+    CHECK(cudaDeviceSynchronize());
+}
+
+// What the host has is enough to go on with, or it is not.
+static void lost(const char *where, const char *first)
+{
+    const size_t count = 1 << 18;
+    int *numbers, *other, ends[2], *ballast = nullptr;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event;
+    CHECK(cudaEventCreate(&event));
+    if (strcmp(where, "streams") == 0)
+        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    if (strcmp(where, "spare") == 0)
+        CHECK(cudaMalloc(&ballast, 60 << 20));
+    if (strcmp(where, "managed") == 0)
+        CHECK(cudaMallocManaged(&numbers, count * sizeof(int)));
+    else
+        CHECK(cudaMalloc(&numbers, count * sizeof(int)));
+    CHECK(cudaMemset(numbers, 0, count * sizeof(int)));
+    if (ballast != nullptr) {
+        CHECK(cudaMalloc(&other, 8 << 20));
+        CHECK(cudaMemset(other, 0, 8 << 20));
+        add<<<(8 << 20) / 512, 128>>>(other, 1);
+        CHECK(cudaFree(ballast));
+    }
+    add<<<count / 128, 128, 0, stream>>>(numbers, 1);
+    CHECK(cudaEventRecord(event, stream));
+    CHECK(cudaDeviceSynchronize());
+    if (strcmp(where, "device") == 0)
+        CHECK(cudaMemset(numbers, 0, 4));
+    add<<<count / 128, 128, 0, stream>>>(numbers, 1);
+    CHECK(cudaDeviceSynchronize());
+    if (strcmp(where, "device") == 0)
+        CHECK(cudaMemset(numbers + count - 4, 0, 16));
+    CHECK(cudaDeviceSynchronize());
+    printf("ready\n");
+    fflush(stdout);
+    (void)getchar();
+    first_call(first, &numbers, count);
+    CHECK(cudaEventSynchronize(event));
+    add<<<count / 128, 128, 0, stream>>>(numbers, 2);
+    CHECK(cudaEventRecord(event, stream));
+    CHECK(cudaEventSynchronize(event));
+    CHECK(cudaMemcpyAsync(&ends[0], numbers + 2000, sizeof(int), cudaMemcpyDefault, stream));
+    CHECK(cudaMemcpyAsync(&ends[1], numbers + count - 1, sizeof(int), cudaMemcpyDefault, stream));
+    CHECK(cudaDeviceSynchronize());
+    printf("lost %d %d", ends[0], ends[1]);
+    CHECK(cudaMalloc(&other, 4096));
+    CHECK(cudaMemset(other, 0, 4096));
+    add<<<8, 128>>>(other, 3);
+    CHECK(cudaMemcpy(&ends[0], other + 1023, sizeof(int), cudaMemcpyDeviceToHost));
+    on_device<<<1, 1>>>(numbers);
+    printf(" %d %s", ends[0], cudaGetErrorName(cudaGetLastError()));
+    if (strcmp(first, "copy") != 0)
+        CHECK(cudaFree(numbers));
+    CHECK(cudaFree(other));
+    CHECK(cudaMalloc(&other, 4096));
+    CHECK(cudaMemset(other, 0, 4096));
+    on_device<<<1, 1024>>>(other);
+    CHECK(cudaMemcpy(&ends[0], other + 1023, sizeof(int), cudaMemcpyDeviceToHost));
+    printf(" %d\n", ends[0]);
+    CHECK(cudaDeviceReset());
+    launches(2);
+}
+
 static void refused(size_t mib)
 {
     cudaArray_t array;
@@ -306,6 +400,8 @@ int main(int argc, char **argv)
         pools(number);
     else if (strcmp(what, "graph") == 0)
         graph(number);
+    else if (strcmp(what, "lost") == 0)
+        lost(argv[3], argv[4]);
     else if (strcmp(what, "refused") == 0)
         refused(number);
     return 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.cuda_programs import TOOLKIT
 from tests.protocol.guest_host import GuestHost, guest_host
+from tests.waiting import until
 
 SOURCES: Final = REPOSITORY / "tests" / "protocol"
 REPORT: Final = re.compile(r"virtio-gpu-compute: (\w+): (\d+) launches on the device, (\d+) on the CPU\n")
@@ -153,14 +155,16 @@ def test_vgc_functions_shows_times_and_the_next_side(host: GuestHost, folder: Pa
 def test_vgc_functions_refuses_damaged_programs(folder: Path) -> None:
     image = (folder / "choices").read_bytes()
     begin = image.index(b"VGCUDA1\0")
+    library = image.index(b"\x7fELF", begin)
+    end = library + int.from_bytes(image[library - 8 : library], "little")
     damaged = folder / "damaged"
     random = Random(1)
     outcomes, texts = set(), []
     for _ in range(60):
         changed = bytearray(image)
         for _ in range(8):
-            changed[random.randrange(begin, begin + 36_000)] = random.randrange(256)
-        damaged.write_bytes(changed[: random.choice([len(changed), random.randrange(begin, begin + 36_000)])])
+            changed[random.randrange(begin, end)] = random.randrange(256)
+        damaged.write_bytes(changed[: random.choice([len(changed), random.randrange(begin, end)])])
         try:
             outcomes.add(len(local_functions.read(damaged)))
         except InvalidArgument as error:
@@ -263,6 +267,94 @@ def test_memory_of_pools_stays_until_kernels_on_the_cpu_are_done(
 def test_graphs_copy_and_fill_memory_beyond_the_allotment(host: GuestHost, folder: Path) -> None:
     output, _, _ = run(host, folder / "choices", "graph", "100", VGC_FALLBACK="cpu")
     assert output == "graph 0x1010101 0x2020202 cudaErrorMemoryAllocation\n"
+
+
+def lose_worker(host: GuestHost) -> None:
+    """Kills the worker, and waits for the next one: a process that is killed may still answer."""
+
+    def pid() -> int | None:
+        return host.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
+
+    before = pid()
+    host.kill_worker()
+    until(lambda: pid() not in (before, None))
+
+
+def run_with_loss(
+    host: GuestHost, *program: str | Path, fallback: str = "cpu", side: str = "cpu", kills: bool = True
+) -> tuple[str, str]:
+    """Runs a program that says when its device is to be lost. Returns its output behind that, and its stderr."""
+    settings = {"VGC_FALLBACK": fallback, "VGC_EITHER_SIDE": side, "VGC_EITHER_FILE": ""}
+    place = {"VGC_MEMFD": host.link.description, "VGC_STATE_DIR": str(host.state_dir)}
+    process = subprocess.Popen(
+        program,
+        env=os.environ | settings | place,
+        pass_fds=host.link.fds,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    if kills:
+        lose_worker(host)
+    output, said = process.communicate("\n", timeout=HANGS_AFTER_S)
+    return output, said
+
+
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    """Host of the tests that kill its worker."""
+    with guest_host(tmp_path_factory.mktemp("losing")) as host:
+        yield host
+
+
+@pytest.mark.parametrize(
+    ("where", "first"),
+    [("managed", first) for first in ("kernel", "copy", "malloc", "free", "fill", "wait")]
+    + [("adopted", first) for first in ("kernel", "copy", "malloc", "fill")]
+    + [("spare", "kernel"), ("streams", "kernel"), ("streams", "copy")],
+)
+def test_program_goes_on_if_the_lost_device_had_nothing_that_it_needs(
+    losing: GuestHost, folder: Path, where: str, first: str
+) -> None:
+    program = (folder / "choices", "lost", "0", where, first)
+    expected, said = run_with_loss(losing, *program, kills=False)
+    assert "lost" not in said
+    output, said = run_with_loss(losing, *program)
+    words, well = output.split(), expected.split()
+    assert well[4] == "cudaSuccess"
+    assert words[:4] + words[5:] == well[:4] + well[5:], output
+    given = "cudaSuccess" if first == "free" else "cudaErrorMemoryAllocation"
+    assert words[4] == given, "a kernel without a CPU version is given what was kept, or new memory"
+    assert said.count("the device was lost, and nothing that the program needs") == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "side", "what"),
+    [(first, "cpu", "1048576 bytes of memory at 0x[0-9a-f]+") for first in ("kernel", "malloc", "copy")]
+    + [("kernel", "gpu", "results of its work")],
+)
+def test_loss_of_data_is_told_and_is_an_error(
+    losing: GuestHost, folder: Path, first: str, side: str, what: str
+) -> None:
+    output, said = run_with_loss(losing, folder / "choices", "lost", "0", "device", first, side=side)
+    assert re.match(r"cuda\w+\(.*\): CUDA-capable device\(s\) is/are busy or unavailable\n", output)
+    assert re.search(f"the device was lost, and with it {what}: the program cannot go on", said)
+
+
+def test_without_a_fallback_a_lost_device_is_an_error(losing: GuestHost, folder: Path) -> None:
+    output, said = run_with_loss(losing, folder / "choices", "lost", "0", "managed", "kernel", fallback="")
+    assert output.startswith("cudaDeviceSynchronize(): CUDA-capable device(s) is/are busy or unavailable")
+    assert "the device was lost" not in said
+
+
+def test_program_with_variables_does_not_go_on(losing: GuestHost, tmp_path: Path) -> None:
+    mynvcc("-DVARIABLE", SOURCES / "cudart_either_choices.cu", "-o", tmp_path / "variable")
+    output, said = run_with_loss(losing, tmp_path / "variable", "lost", "0", "managed", "kernel")
+    assert "unavailable" in output
+    assert "the device was lost, and with it a variable: the program cannot go on" in said
 
 
 def test_memory_that_must_be_the_devices_is_named(host: GuestHost, folder: Path) -> None:

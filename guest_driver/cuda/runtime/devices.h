@@ -20,6 +20,10 @@ struct rt_device {
     struct vgc_info info;                /* valid with `device`, as `told` is */
     struct vgc_device_limits told;       /* what the device tells of itself */
     uint32_t epoch;                      /* +1 at every reset */
+    _Atomic uint32_t contexts;           /* +1 whenever libvgc has a new context: also when the program goes on */
+    _Atomic bool has_lost_work;          /* not all that was sent was done, or its results did not come back */
+    _Atomic bool has_told_loss;          /* a call has returned cudaErrorDevicesUnavailable, or will: lost.c */
+    _Atomic(const char *) only_there;    /* what the device alone has, but for memory; NULL: nothing */
     _Atomic cudaError_t sticky;          /* ends with cudaDeviceReset() */
     _Atomic cudaError_t late;            /* of work that was put off, until the next synchronisation */
     unsigned flags;                      /* of cudaSetDeviceFlags() */
@@ -54,12 +58,18 @@ struct rt_device *rt_device_at(int ordinal);
 cudaError_t rt_settle(struct rt_device *device);
 /* Makes an error sticky if it is one of those that CUDA cannot go on from. Returns it. */
 cudaError_t rt_fault(struct rt_device *device, cudaError_t error);
+/* The sticky error. If another thread is about to go on without what was lost, waits until it has. */
+cudaError_t rt_sticky(struct rt_device *device);
+/* Notes that the program was told of a loss: it cannot go on as if there had been none. */
+void rt_note_loss_told(void);
 /* Waits for all work of the device, then rt_settle(), and prints what kernels printed. */
 cudaError_t rt_synchronize(struct rt_device *device);
 /* Copies what kernels printed to standard output. */
 void rt_print(struct rt_device *device);
 /* Called by streams.c and others when the device is reset. */
 void rt_streams_forget(struct rt_device *device);
+/* Called when the program goes on with a new context: all work of streams is done. */
+void rt_streams_renew(struct rt_device *device);
 void rt_programs_forget(struct rt_device *device);
 void rt_addresses_forget(struct rt_device *device);
 

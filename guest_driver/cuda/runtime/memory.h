@@ -15,6 +15,7 @@ struct rt_range {
     unsigned flags;
     bool is_reserved; /* in this process's address space, too */
     bool is_spare;    /* the process's own, in place of device memory: spare.c */
+    bool is_kept;     /* likewise, in a block that has outlived the device's memory: lost.c */
     void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror, rt_variable */
 };
 
@@ -25,6 +26,9 @@ bool rt_remove_range(uint64_t begin, struct rt_range *removed);
 /* A variable of a program has an address on the device from now on, until its unit goes. */
 cudaError_t rt_add_variable(struct rt_device *device, struct rt_variable *variable, uint64_t address);
 void rt_remove_variables(const struct rt_unit *unit);
+/* Calls `visit` for each range, which it may change but for its place, until it returns false; then false, too. It must
+ * not call what is here. */
+bool rt_visit_ranges(bool (*visit)(struct rt_range *range, void *data), void *data);
 /* Takes the addresses out of use in this process. False: something of this process lies there. */
 bool rt_reserve(uint64_t address, uint64_t size);
 void rt_release(uint64_t address, uint64_t size);
@@ -50,6 +54,8 @@ bool rt_managed_adopt(const void *address);
 cudaError_t rt_adopted_release(struct rt_device *device);
 /* Likewise, when the device's side is gone already. */
 void rt_adopted_forget(struct rt_device *device);
+/* With managed memory's lock: what lost.c has made the process's own is adopted no more; gives up all other. */
+void rt_adopted_keep(struct rt_device *device);
 
 /* ---- spare.c: memory of the process in place of the device's, with VGC_FALLBACK=cpu ------------------------------ */
 
@@ -63,6 +69,8 @@ cudaError_t rt_allocate_anywhere(struct rt_device *device, size_t size, void **p
  * memory. */
 void *rt_spare_map(size_t size);
 void rt_spare_unmap(void *memory, size_t size);
+/* Notes that memory has become such: rt_spare_unmap() is called for it once. */
+void rt_spare_note(void);
 /* If a program that falls back has this error for lack of memory: names, on standard error, what must be the device's.
  */
 void rt_tell_no_fallback(cudaError_t error, const char *what);
@@ -72,6 +80,16 @@ bool rt_is_spare(const void *pointer);
 cudaError_t rt_fill_spare(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 /* To be called before a kernel is sent to the device: an error if it is given such memory. */
 cudaError_t rt_check_spare(const struct rt_launch *launch);
+
+/* ---- lost.c: going on without a device's memory that was lost, with VGC_FALLBACK=cpu ------------------------------
+ */
+
+/* To be called when work has failed with cudaErrorDevicesUnavailable; `contexts` are the device's before the work was
+ * sent. If all that was sent before is done, and all data are in this process, too: makes these the process's own, and
+ * the device usable again. Then true: the work may be sent again. */
+bool rt_go_on(struct rt_device *device, uint32_t contexts);
+/* Frees such memory. */
+void rt_free_kept(const struct rt_range *range);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 

@@ -47,6 +47,8 @@ void rt_variable_alias(struct rt_variable *variable, const void *host);
 /* NULL if nobody registered it. */
 struct rt_function *rt_function(const void *host);
 struct rt_variable *rt_variable(const void *host);
+/* Has the unit any variables? With the registry's lock. */
+bool rt_has_variables(const struct rt_unit *unit);
 /* A unit's variable by the linker's name; NULL: it has none. */
 struct rt_variable *rt_variable_named(const struct rt_unit *unit, const char *name);
 

@@ -77,6 +77,7 @@ struct CUevent_st {
     unsigned flags;
     pthread_mutex_t mutex; /* of `event`, which libvgc does not lock */
     struct vgc_event *event;
+    uint32_t contexts; /* of `event` */
     bool is_recorded;
     _Atomic uint32_t users;     /* the program, and operations that are put off */
     unsigned long long capture; /* that it was last recorded in, or 0. With `tail`, for capture.c */

@@ -148,9 +148,22 @@ static int open_device(struct rt_device *device)
     return VGC_OK;
 }
 
+cudaError_t rt_sticky(struct rt_device *device)
+{
+    uint32_t contexts = device->contexts;
+    cudaError_t error = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    return error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? cudaSuccess : error;
+}
+
+void rt_note_loss_told(void)
+{
+    for (int i = 0; i < rt_opened_devices(); i++)
+        atomic_store(&devices[i].has_told_loss, true);
+}
+
 static cudaError_t make_ready(struct rt_device *device)
 {
-    cudaError_t error = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    cudaError_t error = rt_sticky(device);
     if (error == cudaSuccess && atomic_load_explicit(&device->device, memory_order_acquire) != NULL)
         rt_managed_variables_place(device);
     if (error != cudaSuccess || atomic_load_explicit(&device->device, memory_order_acquire) != NULL)
@@ -228,6 +241,7 @@ cudaError_t rt_settle(struct rt_device *device)
         return rt_fault(device, late);
     if (result == VGC_OK)
         return atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    atomic_store(&device->has_lost_work, true);
     if (result == VGC_ASSERT)
         tell_assertion(vgc_last_error());
     return rt_fault(device, rt_error(result));
@@ -255,6 +269,7 @@ void rt_print(struct rt_device *device)
 cudaError_t rt_synchronize(struct rt_device *device)
 {
     rt_drain_device(device);
+    uint32_t contexts = device->contexts;
     uint64_t stamp = atomic_load(&device->stamp);
     uint64_t mark = rt_mark();
     cudaError_t error = rt_error(vgc_synchronize(atomic_load(&device->device)));
@@ -265,7 +280,8 @@ cudaError_t rt_synchronize(struct rt_device *device)
     rt_pools_settle(device, RT_ALL_STREAMS, mark);
     rt_mirrors_settle(device);
     rt_managed_settle(device, RT_ALL_STREAMS, mark);
-    return earlier != cudaSuccess ? earlier : rt_fault(device, error);
+    error = earlier != cudaSuccess ? earlier : rt_fault(device, error);
+    return error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? cudaSuccess : error;
 }
 
 /* ---- the API -------------------------------------------------------------------------------- */
@@ -349,6 +365,10 @@ RT_API cudaError_t cudaDeviceReset(void)
     rt_host_forget(device);
     rt_addresses_forget(device);
     device->epoch++;
+    (void)atomic_fetch_add(&device->contexts, 1);
+    atomic_store(&device->only_there, NULL);
+    atomic_store(&device->has_lost_work, false);
+    atomic_store(&device->has_told_loss, false);
     atomic_store(&device->sticky, cudaSuccess);
     if (result == VGC_OK)
         (void)vgc_info(opened, &device->info);

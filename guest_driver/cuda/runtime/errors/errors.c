@@ -18,6 +18,8 @@ cudaError_t rt_return(cudaError_t error)
     if (error == cudaSuccess || error == cudaErrorNotReady)
         return error;
     last = error;
+    if (error == cudaErrorDevicesUnavailable)
+        rt_note_loss_told();
     if (!rt_is_forked)
         rt_keep_error(error, explanation);
     explanation[0] = '\0';
@@ -95,9 +97,11 @@ static cudaError_t kind_of(int result)
         return cudaErrorAssert;
     case VGC_TIMEOUT:
         return cudaErrorLaunchTimeout;
+    case VGC_NO_ANSWER: /* what was asked for may be done yet */
+        rt_note_loss_told();
+        return cudaErrorDevicesUnavailable;
     case VGC_NO_CONTEXT:
     case VGC_DEVICE_LOST:
-    case VGC_NO_ANSWER:
         return cudaErrorDevicesUnavailable;
     case VGC_NO_DEVICE:
     case VGC_NO_PERMISSION:
@@ -157,13 +161,15 @@ RT_API const char *cudaGetErrorString(cudaError_t error)
 /* A sticky error comes back with every call, and so with these. */
 static cudaError_t sticky(void)
 {
-    const struct rt_device *device = rt_device_at(rt_ordinal());
-    return device != NULL ? atomic_load_explicit(&device->sticky, memory_order_relaxed) : cudaSuccess;
+    struct rt_device *device = rt_device_at(rt_ordinal());
+    return device != NULL ? rt_sticky(device) : cudaSuccess;
 }
 
 RT_API cudaError_t cudaPeekAtLastError(void)
 {
     cudaError_t always = sticky();
+    if (always == cudaErrorDevicesUnavailable)
+        rt_note_loss_told();
     return always != cudaSuccess ? always : last;
 }
 

@@ -76,6 +76,7 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned
         free_exec(exec);
         return cudaErrorMemoryAllocation;
     }
+    atomic_store(&exec->device->only_there, "an executable graph");
     *out = exec;
     return cudaSuccess;
 }

@@ -107,6 +107,16 @@ void rt_remove_variables(const struct rt_unit *unit)
     (void)pthread_rwlock_unlock(&lock);
 }
 
+bool rt_visit_ranges(bool (*visit)(struct rt_range *range, void *data), void *data)
+{
+    bool goes_on = true;
+    (void)pthread_rwlock_wrlock(&lock);
+    for (size_t i = 0; i < count && goes_on; i++)
+        goes_on = visit(&ranges[i], data);
+    (void)pthread_rwlock_unlock(&lock);
+    return goes_on;
+}
+
 /* ---- reservations --------------------------------------------------------------------------- */
 
 /* Whole pages of [address, address + size) that no other range lies in: small allocations may share a page. */
@@ -200,7 +210,9 @@ void rt_addresses_forget(struct rt_device *device)
         (void)pthread_rwlock_unlock(&lock);
         if (!found)
             return;
-        if (rt_remove_range(gone.begin, &gone) && gone.is_spare)
+        if (rt_remove_range(gone.begin, &gone) && gone.is_kept)
+            continue; /* its block is managed.c's */
+        if (gone.is_spare)
             rt_spare_unmap((void *)(uintptr_t)gone.begin, gone.size);
         else if (gone.is_reserved)
             rt_release(gone.begin, gone.size);

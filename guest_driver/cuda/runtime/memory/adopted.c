@@ -30,7 +30,7 @@ static struct rt_block *new_block(const struct rt_cluster *cluster)
         spans[i].to = spans[i].from + cluster->ranges[i].size;
     }
     block->device = cluster->ranges[0].device;
-    block->epoch = block->device->epoch;
+    block->contexts = block->device->contexts;
     block->begin = (uint8_t *)(uintptr_t)cluster->begin;
     block->size = size;
     block->is_adopted = true;
@@ -91,10 +91,24 @@ cudaError_t rt_adopted_release(struct rt_device *device)
     for (struct rt_block *block = first_adopted(device); block != NULL; block = first_adopted(device)) {
         cudaError_t pushed = rt_managed_push(block);
         error = error != cudaSuccess ? error : pushed;
+        if (pushed == cudaErrorDevicesUnavailable)
+            break; /* its data are nowhere else: lost.c */
         give_up(block);
     }
     rt_managed_unlock();
     return error;
+}
+
+void rt_adopted_keep(struct rt_device *device)
+{
+    for (struct rt_block *block = first_adopted(device); block != NULL; block = first_adopted(device)) {
+        if (!block->is_spare) {
+            give_up(block);
+            continue;
+        }
+        block->is_adopted = false;
+        (void)atomic_fetch_sub(&num_adopted, 1);
+    }
 }
 
 void rt_adopted_forget(struct rt_device *device)

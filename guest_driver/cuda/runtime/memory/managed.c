@@ -24,7 +24,7 @@ static _Atomic size_t num_blocks;
 static _Atomic uint64_t sequence; /* of work sent */
 static uint64_t last_work[RT_MAX_DEVICES][RT_MAX_STREAMS];
 static uint32_t own_stream[RT_MAX_DEVICES]; /* + 1: of the device, for moving data */
-static uint32_t own_epoch[RT_MAX_DEVICES];
+static uint32_t own_contexts[RT_MAX_DEVICES];
 static bool sent_detached[RT_MAX_DEVICES]; /* in stream 0, and other streams have not waited for it */
 static pid_t owner;                        /* a child of fork() has none of this memory */
 
@@ -85,10 +85,10 @@ static uint32_t moving_stream(struct rt_device *device, bool *must_wait)
     *must_wait = device->streams != NULL;
     if (!*must_wait)
         return 0;
-    if (*own == 0 || own_epoch[device->ordinal] != device->epoch) {
+    if (*own == 0 || own_contexts[device->ordinal] != device->contexts) {
         uint32_t number;
         *own = vgc_stream_create(opened, &number) == VGC_OK ? number + 1 : 1;
-        own_epoch[device->ordinal] = device->epoch;
+        own_contexts[device->ordinal] = device->contexts;
     }
     return *own - 1;
 }
@@ -98,6 +98,7 @@ static int send_span(struct rt_block *block, size_t from, size_t to, bool zeroes
     bool must_wait;
     uint32_t stream = moving_stream(block->device, &must_wait);
     struct vgc_device *opened = atomic_load(&block->device->device);
+    must_wait |= rt_falls_back(); /* and knows that the data have come, if the device is lost */
     struct vgc_job **job = must_wait ? NULL : VGC_DETACHED;
     uint64_t address = (uint64_t)(uintptr_t)block->begin + from;
     sent_detached[block->device->ordinal] |= !must_wait;
@@ -200,6 +201,12 @@ cudaError_t rt_managed_push(struct rt_block *block)
     return push(block, 0, block->num_granules, true);
 }
 
+bool rt_managed_keep(struct rt_block *block)
+{
+    block->is_spare = set_state(block, 0, block->num_granules, RT_ON_HOST);
+    return block->is_spare;
+}
+
 static void wait_for(struct rt_device *device)
 {
     struct vgc_device *opened = atomic_load(&device->device);
@@ -216,10 +223,12 @@ static bool pull(struct rt_block *block, size_t first, size_t end, enum rt_holde
     size_t from = first * block->granule;
     size_t to = RT_MIN(end * block->granule, block->size);
     struct vgc_device *opened = atomic_load(&block->device->device);
-    if (opened != NULL && block->epoch == block->device->epoch) {
+    if (opened != NULL && block->contexts == block->device->contexts) {
         int result = fetch(block, opened, from, to);
-        if (result != VGC_OK)
+        if (result != VGC_OK) {
+            atomic_store(&block->device->has_lost_work, true);
             (void)rt_fault(block->device, rt_error(result));
+        }
     }
     return set_state(block, first, end, state);
 }

@@ -22,7 +22,7 @@ struct rt_span { /* offsets in a block */
 struct rt_block {
     struct rt_block *next;
     struct rt_device *device;
-    uint32_t epoch;
+    uint32_t contexts;
     uint64_t allocation; /* of the device, which may begin before `begin` */
     uint64_t allocation_size;
     uint8_t *begin;
@@ -38,6 +38,7 @@ struct rt_block {
     size_t count[RT_NUM_SIDES]; /* granules */
     size_t expected;            /* granule that a program which goes on would touch next */
     size_t ahead;
+    size_t num_kept;       /* allocations in a block that has outlived the device's memory (lost.c) */
     struct rt_span *spans; /* the bytes that move; NULL: all */
     size_t num_spans;
     struct rt_advice *advice; /* per granule; NULL: none was given */
@@ -58,11 +59,16 @@ cudaError_t rt_managed_allocate_host(struct rt_device *device, size_t size, unsi
 
 /* With the lock: sends what the host has written, and takes the block from it. */
 cudaError_t rt_managed_push(struct rt_block *block);
+/* With the lock: gives all of the block to the host, which has its data. False: more mappings than the kernel allows a
+ * process. */
+bool rt_managed_keep(struct rt_block *block);
 /* With the lock: the device is at work that may use any memory. */
 void rt_managed_busy(struct rt_device *device);
 
 /* Maps the process's side of a block, in place of what lies there. */
 cudaError_t rt_block_map(struct rt_block *block);
 void rt_block_free(struct rt_block *block);
+/* Gives back what the block, which is in no list, lies in. `is_lost`: the device's side is gone already. */
+cudaError_t rt_block_end(struct rt_block *block, bool is_lost);
 
 #endif

@@ -64,7 +64,7 @@ static struct rt_block *new_block(struct rt_device *device, size_t size, void *b
     if (block == NULL)
         return NULL;
     block->device = device;
-    block->epoch = device->epoch;
+    block->contexts = device->contexts;
     block->begin = begin;
     block->size = size;
     block->fd = -1;
@@ -114,8 +114,7 @@ static cudaError_t make_spare_block(struct rt_device *device, size_t size, cudaE
     return cudaSuccess;
 }
 
-/* Gives back what the block, which is in no list, lies in. */
-static cudaError_t end_block(struct rt_block *block, bool is_lost)
+cudaError_t rt_block_end(struct rt_block *block, bool is_lost)
 {
     const struct rt_range taken = {.begin = block->allocation,
                                    .size = block->allocation_size,
@@ -127,7 +126,7 @@ static cudaError_t end_block(struct rt_block *block, bool is_lost)
     if (is_spare)
         rt_spare_unmap(block->begin, block->size);
     rt_block_free(block);
-    if (!is_spare && is_lost)
+    if ((is_spare || is_lost) && taken.size > 0)
         rt_release(taken.begin, taken.size);
     else if (!is_spare)
         error = rt_free(&taken);
@@ -155,7 +154,7 @@ static cudaError_t allocate(struct rt_device *device, size_t size, unsigned flag
                              .owner = block};
     error = rt_add_range(&range);
     if (error != cudaSuccess) {
-        (void)end_block(block, false);
+        (void)rt_block_end(block, false);
         return error;
     }
     block->is_host = is_host;
@@ -182,7 +181,7 @@ bool rt_managed_is_variable(const struct rt_range *range)
 cudaError_t rt_managed_free(const struct rt_range *range)
 {
     rt_managed_remove(range->owner);
-    return end_block(range->owner, false);
+    return rt_block_end(range->owner, false);
 }
 
 /* The device's side is gone already. */
@@ -198,7 +197,7 @@ void rt_managed_forget(struct rt_device *device)
         struct rt_range range;
         (void)rt_remove_range((uint64_t)(uintptr_t)block->begin, &range);
         rt_managed_remove(block);
-        (void)end_block(block, true);
+        (void)rt_block_end(block, true);
     }
 }
 

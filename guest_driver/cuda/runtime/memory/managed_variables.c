@@ -62,7 +62,7 @@ static struct rt_block *new_block(struct rt_device *device, uint64_t begin, uint
     if (block == NULL)
         return NULL;
     block->device = device;
-    block->epoch = device->epoch;
+    block->contexts = device->contexts;
     block->allocation = begin;
     block->allocation_size = end - begin;
     block->begin = wanted;

@@ -29,13 +29,10 @@ static int allocate_apart(struct vgc_device *device, size_t size, uint64_t *addr
     return result;
 }
 
-cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
+static cudaError_t allocate(struct rt_device *device, size_t size, void **pointer)
 {
     struct rt_range range = {.size = size, .kind = RT_DEVICE_MEMORY, .device = device};
     struct vgc_device *opened = atomic_load(&device->device);
-    cudaError_t released = rt_adopted_release(device);
-    if (released != cudaSuccess)
-        return released;
     int result = allocate_apart(opened, size, &range.begin, &range.is_reserved);
     if (result != VGC_OK) {
         cudaError_t error = rt_error(result);
@@ -50,18 +47,39 @@ cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
     return cudaSuccess;
 }
 
+cudaError_t rt_allocate(struct rt_device *device, size_t size, void **pointer)
+{
+    cudaError_t error = cudaErrorDevicesUnavailable;
+    uint32_t contexts = device->contexts;
+    for (int tries = 0; error == cudaErrorDevicesUnavailable; tries++) {
+        if (tries > 0 && (tries > 1 || !rt_go_on(device, contexts)))
+            break;
+        error = rt_adopted_release(device);
+        if (error == cudaSuccess)
+            error = allocate(device, size, pointer);
+    }
+    return error;
+}
+
 cudaError_t rt_free(const struct rt_range *range)
 {
+    struct rt_device *device = range->device;
+    uint32_t contexts = device->contexts;
+    if (range->is_kept) {
+        rt_free_kept(range);
+        return cudaSuccess;
+    }
     if (range->is_spare) {
         rt_spare_unmap((void *)(uintptr_t)range->begin, range->size);
         return cudaSuccess;
     }
-    cudaError_t released = rt_adopted_release(range->device);
-    if (released != cudaSuccess)
-        return released;
-    if (range->is_reserved)
+    cudaError_t error = rt_adopted_release(device);
+    bool is_released = error == cudaSuccess;
+    if (is_released && range->is_reserved)
         rt_release(range->begin, range->size);
-    return rt_error(vgc_free(atomic_load(&range->device->device), range->begin));
+    if (is_released)
+        error = rt_error(vgc_free(atomic_load(&device->device), range->begin));
+    return error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? cudaSuccess : error; /* it is gone */
 }
 
 RT_API cudaError_t cudaMalloc(void **memory, size_t bytes)
@@ -107,7 +125,10 @@ RT_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess)
         return rt_return(error);
+    uint32_t contexts = device->contexts;
     error = rt_error(vgc_device_usage(atomic_load(&device->device), &usage));
+    if (error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts))
+        error = rt_error(vgc_device_usage(atomic_load(&device->device), &usage));
     if (error != cudaSuccess)
         return rt_return(error);
     *total = usage.memory_quota_bytes;

@@ -149,6 +149,7 @@ static cudaError_t make(struct rt_device *device, struct rt_mirror *mirror)
         rt_tell_no_fallback(error, "device pointers to registered memory");
         return error;
     }
+    atomic_store(&device->only_there, "registered memory that kernels use");
     mirror->device = device;
     mirror->address = (uint64_t)(uintptr_t)memory;
     mirror->next = mirrors;

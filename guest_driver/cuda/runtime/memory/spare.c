@@ -61,6 +61,11 @@ void *rt_spare_map(size_t size)
     return memory;
 }
 
+void rt_spare_note(void)
+{
+    (void)atomic_fetch_add(&num_spare, 1);
+}
+
 void rt_spare_unmap(void *memory, size_t size)
 {
     (void)munmap(memory, size);

@@ -12,7 +12,7 @@ enum { MAX_NAME = 4200 };
 
 struct rt_program {
     struct vgc_program *loaded; /* NULL: it does not compile */
-    uint32_t epoch;             /* of the device */
+    uint32_t contexts;          /* of the device */
     int result;                 /* of loading */
     cudaError_t error;
     uint32_t users; /* units */
@@ -181,11 +181,18 @@ static int load_units(struct rt_device *device, struct rt_unit *const *units, ui
     return count == 1 ? load_blob(device, blob, program) : link_units(device, units, count, program);
 }
 
+/* With the registry's lock. The device's values are the program's from now on. */
+static void note_variables(struct rt_device *device, const struct rt_unit *unit)
+{
+    if (rt_has_variables(unit))
+        atomic_store(&device->only_there, "a variable");
+}
+
 /* With the registry's lock. The order of registration is that of the linker, backwards. */
 static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct rt_program **out)
 {
     struct rt_program *program = unit->programs[device->ordinal];
-    if (program != NULL && program->epoch == device->epoch) {
+    if (program != NULL && program->contexts == device->contexts) {
         *out = program;
         return program->error;
     }
@@ -197,12 +204,14 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
         free(program);
         return cudaErrorMemoryAllocation;
     }
-    program->epoch = device->epoch;
+    program->contexts = device->contexts;
     program->result = load_units(device, units, count, &program->loaded);
     program->error = error_of_load(program->result, unit);
     program->users = count;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         units[i]->programs[device->ordinal] = program;
+        note_variables(device, units[i]);
+    }
     free(units);
     *out = program;
     return program->error;
@@ -314,7 +323,7 @@ static cudaError_t error_of_use(struct rt_device *device, cudaError_t error)
     return error == cudaErrorDevicesUnavailable ? rt_fault(device, error) : error;
 }
 
-cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
+static cudaError_t load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
 {
     *loaded = atomic_load_explicit(&function->loaded[device->ordinal], memory_order_acquire);
     if (*loaded != NULL)
@@ -329,6 +338,14 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
         atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
     rt_registry_unlock();
     return error_of_use(device, error);
+}
+
+cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
+{
+    uint32_t contexts = device->contexts;
+    cudaError_t error = load_function(device, function, loaded);
+    return error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? load_function(device, function, loaded)
+                                                                              : error;
 }
 
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address)

@@ -114,6 +114,17 @@ struct rt_variable *rt_variable(const void *host)
     return look_up(&variables, host);
 }
 
+bool rt_has_variables(const struct rt_unit *unit)
+{
+    bool found = false;
+    const struct table *table = atomic_load(&variables);
+    for (size_t i = 0; table != NULL && i < table->room && !found; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        found = entry != NULL && entry->what != NULL && ((const struct rt_variable *)entry->what)->unit == unit;
+    }
+    return found;
+}
+
 struct rt_variable *rt_variable_named(const struct rt_unit *unit, const char *name)
 {
     struct rt_variable *found = NULL;

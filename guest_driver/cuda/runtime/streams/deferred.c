@@ -26,7 +26,7 @@ struct rt_queue {
     uint64_t taken; /* items ever put in */
     uint64_t done;
     struct vgc_event *event; /* for the thread to wait for work before a function */
-    uint32_t epoch;          /* of `event` */
+    uint32_t contexts;       /* of `event` */
 };
 
 /* Guard of all queues, and of the counts of recordings in events. Before it nothing is taken but a device's `mutex`. */
@@ -49,15 +49,15 @@ static struct rt_queue **queue_of(struct rt_device *device, struct CUstream_st *
 
 /* ---- the thread of a queue ------------------------------------------------------------------ */
 
-static cudaError_t wait_before_function(struct rt_queue *queue)
+static cudaError_t wait_for_work(struct rt_queue *queue)
 {
     struct rt_device *device = queue->device;
     uint32_t number;
     cudaError_t error = rt_enter(device, queue->stream, &number);
     int result = VGC_OK;
-    if (queue->event == NULL || queue->epoch != device->epoch) {
+    if (queue->event == NULL || queue->contexts != device->contexts) {
         result = vgc_event_create(atomic_load(&device->device), &queue->event);
-        queue->epoch = device->epoch;
+        queue->contexts = device->contexts;
     }
     if (error == cudaSuccess && result == VGC_OK)
         result = vgc_event_record(queue->event, number);
@@ -66,9 +66,18 @@ static cudaError_t wait_before_function(struct rt_queue *queue)
     if (error == cudaSuccess)
         error = rt_error(result);
     cudaError_t earlier = rt_settle(device);
-    if (earlier != cudaSuccess) /* for the program's next synchronisation, too */
-        atomic_store(&device->late, earlier);
     return earlier != cudaSuccess ? earlier : rt_fault(device, error);
+}
+
+static cudaError_t wait_before_function(struct rt_queue *queue)
+{
+    uint32_t contexts = queue->device->contexts;
+    cudaError_t error = wait_for_work(queue);
+    if (error == cudaErrorDevicesUnavailable && rt_go_on(queue->device, contexts))
+        error = wait_for_work(queue);
+    if (error != cudaSuccess) /* for the program's next synchronisation, too */
+        atomic_store(&queue->device->late, error);
+    return error;
 }
 
 static void call_function(struct rt_queue *queue, const struct rt_host_function *host)
@@ -184,7 +193,7 @@ static struct rt_queue *make_queue(struct rt_device *device, struct CUstream_st 
         (void)pthread_attr_destroy(&attributes);
     }
     if (queue != NULL && queue->device != device)
-        queue->epoch = device->epoch - 1; /* its event is another device's */
+        queue->contexts = device->contexts - 1; /* its event is another device's */
     if (queue != NULL) {
         queue->device = device;
         queue->stream = stream;

@@ -11,7 +11,24 @@ cudaError_t rt_check_event(cudaEvent_t event)
         return cudaErrorInitializationError;
     if ((uintptr_t)event < 4096 || event->magic != EVENT_MAGIC || event->epoch != event->device->epoch)
         return rt_explain(cudaErrorInvalidResourceHandle, "%p is not an event", (void *)event);
-    return atomic_load_explicit(&event->device->sticky, memory_order_relaxed);
+    return rt_sticky(event->device);
+}
+
+/* With the event's mutex. An event of a context that is gone was reached; when is not known any more. */
+static int renew(cudaEvent_t event)
+{
+    if (event->contexts == event->device->contexts)
+        return VGC_OK;
+    struct vgc_event *made;
+    uint32_t contexts = event->device->contexts;
+    int result = vgc_event_create(atomic_load(&event->device->device), &made);
+    if (result != VGC_OK)
+        return result;
+    (void)vgc_event_destroy(event->event);
+    event->event = made;
+    event->is_recorded = false;
+    event->contexts = contexts;
+    return VGC_OK;
 }
 
 RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
@@ -27,10 +44,15 @@ RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int fla
     struct CUevent_st *made = rt_handle_new(sizeof(*made));
     if (made == NULL)
         return rt_return(cudaErrorMemoryAllocation);
-    error = rt_error(vgc_event_create(atomic_load(&device->device), &made->event));
+    made->contexts = device->contexts;
+    error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made->event)));
+    if (error == cudaErrorDevicesUnavailable && rt_go_on(device, made->contexts)) {
+        made->contexts = device->contexts;
+        error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made->event)));
+    }
     if (error != cudaSuccess) {
         rt_handle_free(made, sizeof(*made));
-        return rt_return(rt_fault(device, error));
+        return rt_return(error);
     }
     made->magic = EVENT_MAGIC;
     made->users = 1;
@@ -75,7 +97,9 @@ void rt_drop_event(cudaEvent_t event)
 cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number)
 {
     (void)pthread_mutex_lock(&event->mutex);
-    int result = vgc_event_record(event->event, number);
+    int result = renew(event);
+    if (result == VGC_OK)
+        result = vgc_event_record(event->event, number);
     event->is_recorded = true;
     (void)pthread_mutex_unlock(&event->mutex);
     return rt_fault(event->device, rt_error(result));
@@ -83,7 +107,12 @@ cudaError_t rt_issue_event_record(cudaEvent_t event, uint32_t number)
 
 cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number)
 {
-    return event->is_recorded ? rt_error(vgc_stream_wait_event(event->event, number)) : cudaSuccess;
+    (void)pthread_mutex_lock(&event->mutex);
+    int result = renew(event);
+    (void)pthread_mutex_unlock(&event->mutex);
+    if (result == VGC_OK && event->is_recorded)
+        result = vgc_stream_wait_event(event->event, number);
+    return rt_error(result);
 }
 
 RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
@@ -100,13 +129,15 @@ RT_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-/* The error of work that came before the event, if it has ended. */
-static cudaError_t settled(cudaEvent_t event, int result)
+/* The error of work that came before the event, which was asked for in the device's context `contexts`, if that work
+ * has ended. */
+static cudaError_t settled(cudaEvent_t event, int result, uint32_t contexts)
 {
     cudaError_t earlier = rt_settle(event->device);
     rt_print(event->device);
     rt_mirrors_settle(event->device);
-    return earlier != cudaSuccess ? earlier : rt_fault(event->device, rt_error(result));
+    cudaError_t error = earlier != cudaSuccess ? earlier : rt_fault(event->device, rt_error(result));
+    return error == cudaErrorDevicesUnavailable && rt_go_on(event->device, contexts) ? cudaSuccess : error;
 }
 
 RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
@@ -118,9 +149,12 @@ RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
         return rt_return(error);
     rt_drain_event(event);
     (void)pthread_mutex_lock(&event->mutex);
-    int result = vgc_event_synchronize(event->event);
+    int result = renew(event);
+    uint32_t contexts = event->contexts;
+    if (result == VGC_OK && event->is_recorded)
+        result = vgc_event_synchronize(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
-    return rt_return(settled(event, result));
+    return rt_return(settled(event, result, contexts));
 }
 
 static int query(cudaEvent_t event)
@@ -128,7 +162,9 @@ static int query(cudaEvent_t event)
     if (rt_event_is_put_off(event))
         return VGC_PENDING;
     (void)pthread_mutex_lock(&event->mutex);
-    int result = vgc_event_query(event->event);
+    int result = renew(event);
+    if (result == VGC_OK && event->is_recorded)
+        result = vgc_event_query(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
     return result;
 }
@@ -141,7 +177,7 @@ RT_API cudaError_t cudaEventQuery(cudaEvent_t event)
     if (error != cudaSuccess)
         return rt_return(error);
     int result = query(event);
-    return rt_return(result == VGC_PENDING ? cudaErrorNotReady : settled(event, result));
+    return rt_return(result == VGC_PENDING ? cudaErrorNotReady : settled(event, result, event->contexts));
 }
 
 static bool has_recording(cudaEvent_t event)
@@ -166,9 +202,15 @@ RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, 
         return rt_return(error);
     if (query(start) == VGC_PENDING || query(end) == VGC_PENDING)
         return rt_return(cudaErrorNotReady);
-    int result = vgc_event_elapsed(start->event, end->event, &elapsed_ns);
+    uint32_t contexts = end->contexts;
+    int result =
+        start->is_recorded && end->is_recorded ? vgc_event_elapsed(start->event, end->event, &elapsed_ns) : VGC_OK;
+    error = settled(end, result, contexts);
+    bool is_known = start->is_recorded && end->is_recorded && result == VGC_OK;
+    if (error == cudaSuccess && !is_known)
+        error = rt_explain(cudaErrorInvalidResourceHandle, "an event was recorded before the device was lost");
     *milliseconds = (float)((double)elapsed_ns / 1e6);
-    return rt_return(settled(end, result));
+    return rt_return(error);
 }
 
 RT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)

@@ -66,6 +66,7 @@ RT_API cudaError_t cudaStreamQuery(cudaStream_t stream)
         error = rt_check_capture(checked);
     if (error == cudaSuccess && rt_is_put_off(device, checked))
         error = cudaErrorNotReady;
+    uint32_t contexts = error == cudaSuccess ? device->contexts : 0;
     if (error == cudaSuccess && checked == NULL)
         error = rt_enter_legacy(device);
     if (error == cudaSuccess)
@@ -75,7 +76,8 @@ RT_API cudaError_t cudaStreamQuery(cudaStream_t stream)
     if (error == cudaSuccess)
         error = rt_settle(device);
     rt_print(device);
-    return rt_return(rt_fault(device, error));
+    error = rt_fault(device, error);
+    return rt_return(error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? cudaSuccess : error);
 }
 
 /* ---- what a stream is ----------------------------------------------------------------------- */

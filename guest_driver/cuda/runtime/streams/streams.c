@@ -247,6 +247,28 @@ void rt_streams_forget(struct rt_device *device)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
+void rt_streams_renew(struct rt_device *device)
+{
+    (void)pthread_mutex_lock(&device->mutex);
+    struct vgc_event **own[] = {&device->legacy_event, &device->legacy_state.event};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        (void)vgc_event_destroy(*own[i]);
+        *own[i] = NULL;
+    }
+    device->legacy_recorded = false;
+    memset(device->users, 0, sizeof(device->users));
+    for (struct CUstream_st *stream = device->streams; stream != NULL; stream = stream->next) {
+        (void)vgc_event_destroy(stream->event);
+        (void)vgc_event_destroy(stream->state.event);
+        stream->event = stream->state.event = NULL;
+        stream->dirty = false;
+        stream->legacy_turn = device->legacy_turn;
+        stream->number = take_number(device);
+    }
+    atomic_store(&device->done, atomic_load(&device->stamp));
+    (void)pthread_mutex_unlock(&device->mutex);
+}
+
 void rt_note_done(struct rt_device *device, struct CUstream_st *stream, uint64_t stamp)
 {
     struct rt_state *state = stream == NULL ? &device->legacy_state : &stream->state;
@@ -314,6 +336,7 @@ RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (error != cudaSuccess)
         return rt_return(error);
     rt_drain_stream(device, checked);
+    uint32_t contexts = device->contexts;
     uint64_t stamp = atomic_load(&device->stamp);
     uint64_t mark = rt_mark();
     number = checked == NULL ? 0 : checked->number;
@@ -328,7 +351,8 @@ RT_API cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     rt_pools_settle(device, (int)number, mark);
     rt_mirrors_settle(device);
     rt_managed_settle(device, (int)number, mark);
-    return rt_return(earlier != cudaSuccess ? earlier : rt_fault(device, error));
+    error = earlier != cudaSuccess ? earlier : rt_fault(device, error);
+    return rt_return(error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts) ? cudaSuccess : error);
 }
 
 RT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)

@@ -58,7 +58,8 @@ cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operat
     return error;
 }
 
-cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation)
+static cudaError_t issue_once(struct rt_device *device, struct CUstream_st *stream,
+                              const struct rt_operation *operation)
 {
     uint32_t number;
     cudaError_t error = rt_enter(device, stream, &number);
@@ -70,6 +71,22 @@ cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, c
     if (error == cudaSuccess && operation->waits)
         rt_note_done(device, stream, stamp);
     return error;
+}
+
+cudaError_t rt_issue_now(struct rt_device *device, struct CUstream_st *stream, const struct rt_operation *operation)
+{
+    uint32_t contexts = device->contexts;
+    cudaError_t error = issue_once(device, stream, operation);
+    if (error != cudaErrorDevicesUnavailable || !rt_go_on(device, contexts))
+        return error;
+    struct rt_operation again = *operation;
+    error = cudaSuccess;
+    if (again.kind == RT_LAUNCH) {
+        error = rt_load_function(device, again.launch.function, &again.launch.loaded);
+        if (error == cudaSuccess)
+            error = rt_check_spare(&again.launch);
+    }
+    return error == cudaSuccess ? issue_once(device, stream, &again) : error;
 }
 
 /* Captures, and work that is put off. */

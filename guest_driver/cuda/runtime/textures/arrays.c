@@ -123,6 +123,7 @@ static cudaError_t make_texels(const struct vgc_array_shape *shape, struct rt_te
     texels->device = device;
     texels->epoch = device->epoch;
     texels->shape = *shape;
+    atomic_store(&device->only_there, "an array");
     *out = texels;
     return cudaSuccess;
 }
@@ -133,7 +134,7 @@ static cudaError_t check_texels(const struct rt_texels *texels)
 {
     if (texels->epoch != texels->device->epoch)
         return rt_explain(cudaErrorInvalidResourceHandle, "the array is from before cudaDeviceReset()");
-    return atomic_load_explicit(&texels->device->sticky, memory_order_relaxed);
+    return rt_sticky(texels->device);
 }
 
 cudaError_t rt_check_array(cudaArray_const_t array)

@@ -186,6 +186,7 @@ static cudaError_t add_object(struct rt_device *device, const struct object *mad
     *object = *made;
     object->device = device;
     object->epoch = device->epoch;
+    atomic_store(&device->only_there, "a texture or surface");
     if (object->texels != NULL)
         (void)rt_keep_texels(object->texels);
     (void)pthread_mutex_lock(&lock);
