@@ -337,6 +337,39 @@ def test_child_in_strips_leaves_its_parent_as_it_was() -> None:
         assert out.tolist() == [18] * 63
 
 
+def test_macros_may_launch() -> None:
+    source = r"""
+    #define LAUNCH(kernel, ...) \
+        kernel<<<1, 32>>>(__VA_ARGS__)
+    __global__ void add(int *to) { to[threadIdx.x] += 1; }
+    __global__ void add(int *to, int value) { to[threadIdx.x] += value; }
+    extern "C" __global__ void parent(int *to) { LAUNCH(add, to); LAUNCH(add, to, 5); }
+    """
+    with rig(pes=1) as cpu:
+        cpu.load(source)
+        out = cpu.array(32, np.int32)
+        cpu.launch("parent", 1, 1, out)
+        assert out.tolist() == [6] * 32
+
+
+def test_other_branches_of_the_preprocessor_hide_no_launches() -> None:
+    source = """
+    __global__ void add(int *to) { *to += 1; }
+    #ifdef NEVER
+    extern "C" __global__ void parent(int *to, int) {
+    #else
+    extern "C" __global__ void parent(int *to) {
+    #endif
+        *to = 1; }
+    extern "C" __global__ void later(int *to) { add<<<1, 1>>>(to); }
+    """
+    with rig(pes=1) as cpu:
+        cpu.load(source)
+        out = cpu.array(1, np.int32)
+        cpu.launch("later", 1, 1, out)
+        assert out[0] == 1
+
+
 ERRORS = [
     (
         "__global__ void k(int); __global__ void p() { void (*f)(int) = k; f<<<1, 1>>>(1); }",

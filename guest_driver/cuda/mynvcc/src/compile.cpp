@@ -2,6 +2,7 @@
 #include "blob.h"
 #include "brackets.h"
 #include "check.h"
+#include "device_launches.h"
 #include "flatten.h"
 #include "local_code.h"
 #include "prepared.h"
@@ -296,7 +297,7 @@ void Compiler::make_joined_object(const Input &input, const Words &base, const W
     append(words, dependency_words(input, output, target));
     append(words, {"-E", "-frewrite-includes", input.path});
     options.shell.run_into(text, words);
-    write_file(text, in_clangs_syntax(read_file(text)));
+    write_file(text, with_launching_lambdas(in_clangs_syntax(read_file(text))));
     words.clear();
     for (size_t i = 0; i < base.size(); i++)
         if (base[i] == "-include")
@@ -342,7 +343,7 @@ void Compiler::make_object(const Input &input, const std::string &output, const 
     if (is_cuda && text.find("#include <cuda/") != std::string::npos)
         base.push_back("-D__VGC_SHARED_CLASSES__=1"); // vgc_builtins.h
     const Words more = is_cuda ? Words{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", blob} : Words{};
-    if (is_cuda && !options.shell.is_dry && has_nvccs_syntax(text)) {
+    if (is_cuda && !options.shell.is_dry && (has_nvccs_syntax(text) || launches_in_device_code(text))) {
         make_joined_object(input, base, more, output, target);
     } else {
         Words last = more;

@@ -5,6 +5,7 @@
 #include "options.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -160,6 +161,30 @@ size_t skip_blanks(llvm::StringRef text, size_t at)
     return at;
 }
 
+/// Where braces stand, and the outermost function of the device (-1: none).
+struct Braces {
+    int depth = 0, device = -1;
+};
+
+/// Follows a directive that begins, parts or ends branches.
+void take_condition(llvm::StringRef line, Braces &braces, std::vector<Braces> &conditions)
+{
+    const llvm::StringRef word = line.drop_front().ltrim(" \t");
+    if (word.starts_with("if"))
+        conditions.push_back(braces);
+    else if (word.starts_with("el") && !conditions.empty())
+        braces = conditions.back();
+    else if (word.starts_with("endif") && !conditions.empty())
+        conditions.pop_back();
+}
+
+/// Name of the macro that a directive defines; "" for other directives.
+llvm::StringRef defined_name(llvm::StringRef line)
+{
+    llvm::StringRef word = line.drop_front().ltrim(" \t");
+    return word.consume_front("define") ? word.ltrim(" \t").take_while(is_name) : "";
+}
+
 } // namespace
 
 bool launches_in_device_code(llvm::StringRef text)
@@ -167,24 +192,39 @@ bool launches_in_device_code(llvm::StringRef text)
     if (!text.contains("<<<"))
         return false;
     size_t header = 0; // begin of what may be a function's declaration
-    int depth = 0, device = -1;
+    Braces braces;
+    std::vector<Braces> conditions; // as at each #if that is open: each of its branches begins there
+    llvm::StringSet<> macros;       // with launches
     for (size_t at = 0; at < text.size();) {
         const llvm::StringRef rest = text.drop_front(at);
         const bool begins_line = text.take_front(at).rtrim(" \t").ends_with("\n") || at == 0;
-        if (const size_t length = begins_line && rest[0] == '#' ? directive(rest) : opaque(rest)) {
-            at += length;
-            header = rest[0] == '#' ? at : header;
+        if (begins_line && rest[0] == '#') {
+            const llvm::StringRef line = rest.take_front(directive(rest));
+            take_condition(line, braces, conditions);
+            if (line.contains("<<<"))
+                macros.insert(defined_name(line));
+            header = at += line.size();
             continue;
         }
-        if (device >= 0 && rest.starts_with("<<<"))
+        if (const size_t length = opaque(rest)) {
+            at += length;
+            continue;
+        }
+        if (const llvm::StringRef word = rest.take_while(is_name); !word.empty()) {
+            if (braces.device >= 0 && macros.contains(word))
+                return true;
+            at += word.size();
+            continue;
+        }
+        if (braces.device >= 0 && rest.starts_with("<<<"))
             return true;
         if (rest[0] == '{') {
             const llvm::StringRef declaration = text.slice(header, at);
-            if (device < 0 && (has_word(declaration, "__global__") || has_word(declaration, "__device__")))
-                device = depth;
-            depth++;
-        } else if (rest[0] == '}' && --depth == device) {
-            device = -1;
+            if (braces.device < 0 && (has_word(declaration, "__global__") || has_word(declaration, "__device__")))
+                braces.device = braces.depth;
+            braces.depth++;
+        } else if (rest[0] == '}' && --braces.depth == braces.device) {
+            braces.device = -1;
         }
         if (llvm::StringRef("{};").contains(rest[0]))
             header = at + 1;
