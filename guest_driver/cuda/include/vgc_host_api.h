@@ -138,6 +138,38 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph
         log[0] = 0;
     return cudaGraphInstantiate(exec, graph, 0ull);
 }
+inline cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                               unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **after, const cudaGraphEdgeData **data, size_t *count) {
+    return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, after, data, count);
+}
+inline cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after,
+                                                       const cudaGraphEdgeData *data, size_t count, unsigned int flags) {
+    return cudaStreamUpdateCaptureDependencies_v2(stream, after, data, count, flags);
+}
+inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
+                                            const cudaGraphEdgeData *data, size_t count) {
+    return cudaGraphAddDependencies_v2(graph, from, to, data, count);
+}
+inline cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
+                                               const cudaGraphEdgeData *data, size_t count) {
+    return cudaGraphRemoveDependencies_v2(graph, from, to, data, count);
+}
+inline cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
+                                     size_t *count) {
+    return cudaGraphGetEdges_v2(graph, from, to, data, count);
+}
+inline cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *before, cudaGraphEdgeData *data,
+                                                size_t *count) {
+    return cudaGraphNodeGetDependencies_v2(node, before, data, count);
+}
+inline cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *behind, cudaGraphEdgeData *data,
+                                                  size_t *count) {
+    return cudaGraphNodeGetDependentNodes_v2(node, behind, data, count);
+}
+inline cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                    const cudaGraphEdgeData *data, size_t count, struct cudaGraphNodeParams *params) {
+    return cudaGraphAddNode_v2(node, graph, after, data, count, params);
+}
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *wrong,
                                        enum cudaGraphExecUpdateResult *result) {
     cudaGraphExecUpdateResultInfo info = {};

@@ -17,6 +17,7 @@ enum rt_operation_kind {
     RT_HOST_FUNCTION,
     RT_CALL,
     RT_GRAPH,
+    RT_TASK,
 };
 
 struct rt_launch {
@@ -66,6 +67,12 @@ struct rt_sent_graph {
     struct vgc_graph *graph;
 };
 
+/* A part of the runtime that the thread of the stream's queue runs; what follows in the stream waits for it. */
+struct rt_task {
+    cudaError_t (*run)(struct CUstream_st *stream, void *data);
+    void *data;
+};
+
 struct rt_operation {
     enum rt_operation_kind kind;
     bool waits; /* the caller waits for it: cudaMemcpy() and others without "Async" */
@@ -80,6 +87,7 @@ struct rt_operation {
         } event;
         struct rt_host_function host;
         struct rt_call call;
+        struct rt_task task;
         struct rt_sent_graph *graph;
     };
 };

@@ -848,9 +848,6 @@ struct cudaGraphNodeParams {
         struct cudaConditionalNodeParams conditional;
     };
     long long reserved2;
-#ifdef __cplusplus
-    cudaGraphNodeParams() : reserved1{} {}
-#endif
 };
 typedef struct cudaGraphEdgeData_st {
     unsigned char from_port, to_port, type, reserved[5];

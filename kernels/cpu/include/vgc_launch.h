@@ -19,6 +19,7 @@ __VGC_FN__ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
     return *event = reinterpret_cast<cudaEvent_t>(0x100), cudaSuccess;
 }
 __VGC_FN__ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
+__VGC_FN__ cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t = 0, unsigned = 0) { return cudaSuccess; }
 __VGC_FN__ cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 
 __VGC_FN__ cudaError_t cudaMalloc(void **memory, size_t bytes) {

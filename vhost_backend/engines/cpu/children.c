@@ -212,3 +212,8 @@ int __vgc_launch_error(int clear)
         pe->launch_error = NO_ERROR;
     return error;
 }
+
+uint32_t __vgc_num_pes(void)
+{
+    return cpu_current_pe()->engine->base.num_pes;
+}

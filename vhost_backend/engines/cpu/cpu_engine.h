@@ -449,6 +449,7 @@ struct cpu_dim {
 void __vgc_launch(struct cpu_dim grid, struct cpu_dim block, uint64_t shared_bytes, uint64_t stream, uint32_t kernel,
                   const void *params);
 int __vgc_launch_error(int clear);
+uint32_t __vgc_num_pes(void);
 
 /* heap.c: a heap is a variable of `heap_bytes` that begins with zeroes. */
 /* NULL: no room. The block lies at a multiple of `align`, a power of two, and of 16. */

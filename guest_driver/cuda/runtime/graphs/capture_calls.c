@@ -90,6 +90,8 @@ static cudaError_t end(struct CUstream_st *stream, cudaGraph_t *graph)
     struct rt_capture *capture = rt_capture_of(stream);
     if (capture == NULL)
         return rt_explain(cudaErrorIllegalState, "the stream is not being captured");
+    if (graph == NULL && capture->owns_graph)
+        return cudaErrorInvalidValue;
     if (capture->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(capture->thread, pthread_self()))
         return cudaErrorStreamCaptureWrongThread;
     if (capture->origin != stream)
@@ -97,7 +99,7 @@ static cudaError_t end(struct CUstream_st *stream, cudaGraph_t *graph)
     cudaError_t error = capture->is_broken    ? cudaErrorStreamCaptureInvalidated
                         : !is_joined(capture) ? cudaErrorStreamCaptureUnjoined
                                               : cudaSuccess;
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && graph != NULL)
         *graph = capture->graph;
     else if (capture->owns_graph)
         rt_free_graph(capture->graph);
@@ -112,11 +114,10 @@ RT_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     cudaError_t error = rt_current(&device);
     if (error == cudaSuccess)
         error = rt_check_stream(device, stream, &checked);
-    if (error == cudaSuccess && graph == NULL)
-        error = cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return rt_return(error);
-    *graph = NULL;
+    if (graph != NULL)
+        *graph = NULL;
     (void)pthread_mutex_lock(&rt_captures_lock);
     error = end(checked, graph);
     (void)pthread_mutex_unlock(&rt_captures_lock);

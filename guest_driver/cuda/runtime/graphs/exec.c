@@ -41,16 +41,58 @@ static bool flatten(struct CUgraphExec_st *exec, struct CUgraph_st *graph, const
     return done;
 }
 
-static void free_exec(struct CUgraphExec_st *exec)
+void rt_free_exec(struct CUgraphExec_st *exec)
 {
     rt_free_segments(exec);
-    if (exec->graph != NULL)
+    if (exec->graph != NULL && !exec->is_body)
         rt_free_graph(exec->graph);
     if (exec->last_event != NULL)
         (void)cudaEventDestroy(exec->last_event);
     (void)pthread_mutex_destroy(&exec->mutex);
     free(exec->steps);
     rt_handle_free(exec, sizeof(*exec));
+}
+
+static cudaError_t make_exec(struct CUgraph_st *own, bool is_body, cudaGraphExec_t *out);
+
+/* Limits on nodes in bodies of conditional nodes: those of CUDA, and what the thread of a queue can do. */
+static bool fits_body(const struct CUgraphNode_st *node)
+{
+    return node->memory == NULL && (node->operation == NULL || node->type == cudaGraphNodeTypeKernel ||
+                                    node->type == cudaGraphNodeTypeMemcpy || node->type == cudaGraphNodeTypeMemset);
+}
+
+static cudaError_t make_bodies(struct CUgraphExec_st *exec)
+{
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < exec->num_steps && error == cudaSuccess; i++) {
+        const struct CUgraphNode_st *node = exec->steps[i].node;
+        if (exec->is_body && !fits_body(node))
+            error =
+                rt_explain(cudaErrorNotSupported, "a conditional node's graph has a node of type %d", (int)node->type);
+        for (unsigned j = 0; node->conditional != NULL && j < node->conditional->size && error == cudaSuccess; j++)
+            error = make_exec(node->conditional->bodies[j], true, &node->conditional->execs[j]);
+    }
+    return error;
+}
+
+/* An executable graph of a copy, which becomes part of it unless a conditional node has it. */
+static cudaError_t make_exec(struct CUgraph_st *own, bool is_body, cudaGraphExec_t *out)
+{
+    struct CUgraphExec_st *exec = rt_handle_new(sizeof(*exec));
+    if (exec == NULL)
+        return cudaErrorMemoryAllocation;
+    *exec = (struct CUgraphExec_st){
+        .magic = EXEC_MAGIC, .device = own->device, .epoch = own->device->epoch, .graph = own, .is_body = is_body};
+    (void)pthread_mutex_init(&exec->mutex, NULL);
+    exec->steps = malloc((count_steps(own) + 1) * sizeof(*exec->steps));
+    bool made = exec->steps != NULL && flatten(exec, own, NULL) && rt_make_segments(exec);
+    cudaError_t error = made ? make_bodies(exec) : cudaErrorMemoryAllocation;
+    if (error == cudaSuccess)
+        *out = exec;
+    else
+        rt_free_exec(exec);
+    return error;
 }
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -62,22 +104,12 @@ static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned
         error = rt_unsupported("launches of graphs by kernels");
     if (error != cudaSuccess)
         return error;
-    struct CUgraphExec_st *exec = rt_handle_new(sizeof(*exec));
-    if (exec == NULL)
-        return cudaErrorMemoryAllocation;
-    *exec = (struct CUgraphExec_st){.magic = EXEC_MAGIC,
-                                    .device = graph->device,
-                                    .epoch = graph->device->epoch,
-                                    .graph = rt_clone_graph(graph),
-                                    .flags = flags};
-    (void)pthread_mutex_init(&exec->mutex, NULL);
-    exec->steps = malloc((count_steps(graph) + 1) * sizeof(*exec->steps));
-    if (exec->graph == NULL || exec->steps == NULL || !flatten(exec, exec->graph, NULL) || !rt_make_segments(exec)) {
-        free_exec(exec);
-        return cudaErrorMemoryAllocation;
-    }
-    atomic_store(&exec->device->only_there, "an executable graph");
-    *out = exec;
+    struct CUgraph_st *own = rt_clone_graph(graph);
+    error = own != NULL ? make_exec(own, false, out) : cudaErrorMemoryAllocation;
+    if (error != cudaSuccess)
+        return error;
+    (*out)->flags = flags;
+    atomic_store(&graph->device->only_there, "an executable graph");
     return cudaSuccess;
 }
 
@@ -117,7 +149,9 @@ RT_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     cudaError_t error = rt_check_exec(exec);
     if (error == cudaSuccess)
-        free_exec(exec); /* what is put off has copies of its operations */
+        rt_await_choices(exec);
+    if (error == cudaSuccess)
+        rt_free_exec(exec); /* what is put off has copies of its operations */
     return rt_return(error);
 }
 
@@ -161,12 +195,25 @@ static cudaError_t note_last(struct CUgraphExec_st *exec, cudaStream_t stream, s
     return exec->has_event && error == cudaSuccess ? rt_submit(exec->device, stream, &operation) : error;
 }
 
+static bool remake_segments(struct CUgraphExec_st *exec)
+{
+    bool made = rt_make_segments(exec);
+    for (size_t i = 0; i < exec->num_steps && made; i++) {
+        const struct rt_conditional *conditional = exec->steps[i].node->conditional;
+        for (unsigned body = 0; conditional != NULL && body < conditional->size && made; body++)
+            made = remake_segments(conditional->execs[body]);
+    }
+    return made;
+}
+
 static cudaError_t launch_steps(struct CUgraphExec_st *exec, const struct rt_segment *segment, cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
     for (size_t i = segment->first; i < segment->end && error == cudaSuccess; i++) {
-        const struct CUgraphNode_st *node = exec->steps[i].node;
-        if (!node->is_disabled && node->operation != NULL)
+        struct CUgraphNode_st *node = exec->steps[i].node;
+        if (node->conditional != NULL)
+            error = rt_submit_choice(exec, node, stream);
+        else if (!node->is_disabled && node->operation != NULL)
             error = rt_submit(exec->device, stream, node->operation);
     }
     return error;
@@ -175,10 +222,12 @@ static cudaError_t launch_steps(struct CUgraphExec_st *exec, const struct rt_seg
 static cudaError_t launch(struct CUgraphExec_st *exec, cudaStream_t stream, struct CUstream_st *checked)
 {
     cudaError_t error = cudaSuccess;
-    if (exec->is_changed && !rt_make_segments(exec))
+    if (exec->is_changed && !remake_segments(exec))
         error = cudaErrorMemoryAllocation;
     if (error == cudaSuccess)
         error = follow_last(exec, stream, checked);
+    if (error == cudaSuccess)
+        error = rt_assign_conditions(exec, stream);
     for (size_t i = 0; i < exec->num_segments && error == cudaSuccess; i++) {
         const struct rt_segment *segment = &exec->segments[i];
         const struct rt_operation operation = {.kind = RT_GRAPH, .graph = segment->sent};

@@ -36,10 +36,22 @@ struct CUgraphExec_st {
     unsigned long long last_stream; /* its id */
     uint32_t last_number;           /* of the device's stream */
     bool is_launched;
+    bool is_body;       /* of a conditional node, which has the graph */
+    size_t num_choices; /* of conditional nodes that are still to be made: conditions.c */
 };
 
 /* exec.c */
 cudaError_t rt_check_exec(const struct CUgraphExec_st *exec);
+
+void rt_free_exec(struct CUgraphExec_st *exec);
+
+/* conditions.c */
+/* Puts the node's choice behind what the stream does; the thread of the stream's queue makes it. */
+cudaError_t rt_submit_choice(struct CUgraphExec_st *exec, struct CUgraphNode_st *node, cudaStream_t stream);
+/* Gives conditions their values for the next launch, also those of bodies. */
+cudaError_t rt_assign_conditions(const struct CUgraphExec_st *exec, cudaStream_t stream);
+/* Waits until no choice of an earlier launch is still to be made. */
+void rt_await_choices(struct CUgraphExec_st *exec);
 
 /* segments.c */
 /* Divides the steps into segments, and sends what is new or has changed to the device. False: no memory. */

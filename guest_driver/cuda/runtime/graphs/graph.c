@@ -65,6 +65,8 @@ static void free_node(struct CUgraphNode_st *node)
     drop_operation(node);
     if (node->child != NULL)
         rt_free_graph(node->child);
+    if (node->conditional != NULL)
+        rt_free_conditional(node->conditional);
     if (node->memory != NULL)
         rt_drop_memory(node->memory);
     free(node->after);
@@ -79,6 +81,7 @@ void rt_free_graph(struct CUgraph_st *graph)
         free_node(node);
     }
     rt_drop_user_objects(graph);
+    rt_drop_conditions_of(graph);
     rt_handle_free(graph, sizeof(*graph));
 }
 
@@ -212,7 +215,10 @@ static cudaError_t clone_node(struct CUgraph_st *to, const struct CUgraphNode_st
         made->child = rt_clone_graph(node->child);
     if (made->child != NULL)
         made->child->is_child = true;
-    if (made->after == NULL || (node->child != NULL && made->child == NULL))
+    if (node->conditional != NULL)
+        made->conditional = rt_clone_conditional(node->conditional);
+    if (made->after == NULL || (node->conditional != NULL && made->conditional == NULL) ||
+        (node->child != NULL && made->child == NULL))
         return cudaErrorMemoryAllocation;
     for (size_t i = 0; i < node->num_after; i++)
         made->after[i] = by_index[node->after[i]->mark];

@@ -6,11 +6,21 @@
 
 struct rt_graph_memory;
 struct rt_user_use;
+struct rt_condition;
 
 /* Node of a device's graph: in segments.c. */
 struct rt_place {
     size_t segment; /* 0: none */
     uint32_t wire;
+};
+
+/* Part of a conditional node. */
+struct rt_conditional {
+    struct rt_condition *condition;
+    enum cudaGraphConditionalNodeType type;
+    unsigned size;
+    struct CUgraph_st **bodies;
+    struct CUgraphExec_st **execs; /* of the bodies, in an executable graph */
 };
 
 struct CUgraphNode_st {
@@ -23,6 +33,8 @@ struct CUgraphNode_st {
     bool is_disabled;               /* in an executable graph */
     struct rt_operation *operation; /* of rt_keep(); NULL: empty, or a child */
     struct CUgraph_st *child;
+    struct rt_conditional *conditional;
+    size_t *num_choices;            /* of the executable graph that a conditional node is in */
     struct rt_graph_memory *memory; /* of nodes that allocate or free */
     struct CUgraphNode_st **after;  /* nodes that must be done before */
     size_t num_after;
@@ -65,6 +77,15 @@ size_t rt_new_mark(void);
 
 /* edges.c: index of the edge in to->after, or to->num_after */
 size_t rt_find_edge(const struct CUgraphNode_st *from, const struct CUgraphNode_st *to);
+
+/* conditions.c */
+/* A copy for a copy of the node, with bodies of its own. NULL: no memory. */
+struct rt_conditional *rt_clone_conditional(const struct rt_conditional *conditional);
+void rt_free_conditional(struct rt_conditional *conditional);
+/* Lets go the conditions whose handles were made for the graph. */
+void rt_drop_conditions_of(const struct CUgraph_st *graph);
+cudaError_t rt_add_conditional_node(struct CUgraph_st *graph, const cudaGraphNode_t *after, size_t count,
+                                    struct cudaConditionalNodeParams *params, cudaGraphNode_t *node);
 
 /* nodes.c: operations from the parameters of nodes; they point into these until they are kept */
 cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKernelNodeParams *params,

@@ -123,6 +123,7 @@ enum cudaGraphNodeType rt_node_type(const struct rt_operation *operation)
         return cudaGraphNodeTypeHost;
     case RT_CALL:
     case RT_GRAPH:
+    case RT_TASK:
         break;
     }
     return cudaGraphNodeTypeCount;
@@ -296,15 +297,8 @@ RT_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, co
     case cudaGraphNodeTypeMemFree:
         return cudaGraphAddMemFreeNode(node, graph, after, count, params->free.dptr);
     case cudaGraphNodeTypeConditional:
-        return rt_return(rt_unsupported("conditional nodes of graphs"));
+        return rt_return(rt_add_conditional_node(graph, after, count, &params->conditional, node));
     default:
         return rt_return(rt_unsupported("nodes of graphs for semaphores of other APIs"));
     }
-}
-
-RT_API cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t graph,
-                                                    unsigned int initial, unsigned int flags)
-{
-    (void)handle, (void)graph, (void)initial, (void)flags;
-    return rt_return(rt_unsupported("conditional nodes of graphs"));
 }

@@ -163,6 +163,8 @@ static bool place_step(struct rt_device *device, const struct rt_step *step, str
 {
     const struct rt_operation *operation = step->node->operation;
     *wire = (struct vgc_node){.kind = VGC_NODE_EMPTY};
+    if (step->node->conditional != NULL)
+        return false;
     if (step->kind != RT_STEP_NODE || step->node->is_disabled || operation == NULL)
         return true;
     switch (operation->kind) {

@@ -5,11 +5,12 @@
 #include "graph.h"
 
 static const char *const TYPES[cudaGraphNodeTypeCount] = {
-    [cudaGraphNodeTypeKernel] = "KERNEL",        [cudaGraphNodeTypeMemcpy] = "MEMCPY",
-    [cudaGraphNodeTypeMemset] = "MEMSET",        [cudaGraphNodeTypeHost] = "HOST",
-    [cudaGraphNodeTypeGraph] = "CHILD_GRAPH",    [cudaGraphNodeTypeEmpty] = "EMPTY",
-    [cudaGraphNodeTypeWaitEvent] = "EVENT_WAIT", [cudaGraphNodeTypeEventRecord] = "EVENT_RECORD",
-    [cudaGraphNodeTypeMemAlloc] = "MEM_ALLOC",   [cudaGraphNodeTypeMemFree] = "MEM_FREE"};
+    [cudaGraphNodeTypeKernel] = "KERNEL",          [cudaGraphNodeTypeMemcpy] = "MEMCPY",
+    [cudaGraphNodeTypeMemset] = "MEMSET",          [cudaGraphNodeTypeHost] = "HOST",
+    [cudaGraphNodeTypeGraph] = "CHILD_GRAPH",      [cudaGraphNodeTypeEmpty] = "EMPTY",
+    [cudaGraphNodeTypeWaitEvent] = "EVENT_WAIT",   [cudaGraphNodeTypeEventRecord] = "EVENT_RECORD",
+    [cudaGraphNodeTypeMemAlloc] = "MEM_ALLOC",     [cudaGraphNodeTypeMemFree] = "MEM_FREE",
+    [cudaGraphNodeTypeConditional] = "CONDITIONAL"};
 
 static void print_node(FILE *file, const struct CUgraphNode_st *node)
 {

@@ -6,6 +6,8 @@ static struct CUgraphNode_st *find_in(struct CUgraph_st *graph, unsigned long lo
 {
     for (struct CUgraphNode_st *node = graph->first; node != NULL; node = node->next) {
         struct CUgraphNode_st *inner = node->child != NULL ? find_in(node->child, original) : NULL;
+        for (unsigned i = 0; node->conditional != NULL && i < node->conditional->size && inner == NULL; i++)
+            inner = find_in(node->conditional->bodies[i], original);
         if (node->original == original || inner != NULL)
             return inner != NULL ? inner : node;
     }
@@ -28,6 +30,8 @@ static cudaError_t find(cudaGraphExec_t exec, cudaGraphNode_t node, struct CUgra
 static cudaError_t find_to_change(cudaGraphExec_t exec, cudaGraphNode_t node, struct CUgraphNode_st **own)
 {
     cudaError_t error = find(exec, node, own);
+    if (error == cudaSuccess)
+        rt_await_choices(exec);
     if (error == cudaSuccess)
         exec->is_changed = (*own)->is_changed = true;
     return error;
@@ -90,6 +94,8 @@ static enum cudaGraphExecUpdateResult compare(const struct CUgraph_st *own, cons
         *wrong = theirs;
         if (node->type != theirs->type)
             return cudaGraphExecUpdateErrorNodeTypeChanged;
+        if (node->conditional != NULL)
+            return cudaGraphExecUpdateErrorNotSupported;
         if (node->num_after != theirs->num_after)
             return cudaGraphExecUpdateErrorTopologyChanged;
         if (node->memory != theirs->memory)

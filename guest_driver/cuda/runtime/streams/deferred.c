@@ -97,7 +97,8 @@ static void run(struct rt_queue *queue, const struct rt_operation *operation)
         call_function(queue, &operation->host);
         return;
     }
-    cudaError_t error = rt_issue_now(queue->device, queue->stream, operation);
+    cudaError_t error = operation->kind == RT_TASK ? operation->task.run(queue->stream, operation->task.data)
+                                                   : rt_issue_now(queue->device, queue->stream, operation);
     if (error != cudaSuccess)
         atomic_store(&queue->device->late, error);
 }
@@ -305,7 +306,8 @@ cudaError_t rt_issue_in_order(struct rt_device *device, struct CUstream_st *stre
     if (is_immediate(operation)) {
         while (must_wait(device, stream, operation))
             (void)pthread_cond_wait(&changed, &lock);
-    } else if (operation->kind == RT_HOST_FUNCTION || must_wait(device, stream, operation)) {
+    } else if (operation->kind == RT_HOST_FUNCTION || operation->kind == RT_TASK ||
+               must_wait(device, stream, operation)) {
         cudaError_t error = put_off(device, stream, operation);
         (void)pthread_mutex_unlock(&lock);
         return error;

@@ -17,6 +17,7 @@ static cudaError_t issue(struct rt_device *device, const struct rt_operation *op
         return rt_issue_event_record(operation->event.event, number);
     case RT_EVENT_WAIT:
         return rt_issue_event_wait(operation->event.event, number);
+    case RT_TASK:
     case RT_HOST_FUNCTION: /* never issued: deferred.c calls it */
         return cudaErrorUnknown;
     case RT_CALL:
@@ -40,7 +41,7 @@ static cudaError_t enter_memory(struct rt_device *device, const struct rt_operat
 static bool may_use_memory(const struct rt_operation *operation)
 {
     return operation->kind != RT_EVENT_RECORD && operation->kind != RT_EVENT_WAIT &&
-           operation->kind != RT_HOST_FUNCTION;
+           operation->kind != RT_HOST_FUNCTION && operation->kind != RT_TASK;
 }
 
 cudaError_t rt_issue(struct rt_device *device, const struct rt_operation *operation, uint32_t number)
@@ -112,7 +113,7 @@ cudaError_t rt_submit(struct rt_device *device, cudaStream_t stream, const struc
     if (error != cudaSuccess)
         return error;
     if (atomic_load_explicit(&rt_num_special, memory_order_acquire) > 0 || operation->kind == RT_HOST_FUNCTION ||
-        has_captured_event(operation))
+        operation->kind == RT_TASK || has_captured_event(operation))
         return submit_special(device, checked, operation);
     return rt_issue_now(device, checked, operation);
 }
