@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,10 @@ from typing import Final
 from tests.compat.trial import Result
 from tests.compat.verdict import Cause, Status
 
+REMARKS: Final = Path(__file__).with_name("remarks.toml")
+_ENDS_WELL: Final = frozenset({Status.PASSED, Status.RAN, Status.WAIVED})
+_OTHER_PARTS: Final = frozenset({Cause.LIBRARY, Cause.DRIVER_API})
+"""Causes that are parts of CUDA beside its runtime."""
 _ORDER: Final = tuple(status for status in Status if status is not Status.BUILDS)
 """Columns of the page, which is about programs that were run."""
 
@@ -72,6 +77,25 @@ def as_json(corpora: Sequence[Corpus]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
+def remarks(path: Path = REMARKS) -> dict[str, dict[str, str]]:
+    """Faults of programs themselves, by corpus and program."""
+    return tomllib.loads(path.read_text())
+
+
+def summary(corpus: Corpus, own_faults: Collection[str]) -> str:
+    """How many programs of those that can run at all end well, and what keeps the others from it."""
+    counted = [result for result in corpus.results if result.status is not Status.EXCLUDED]
+    well = sum(result.status in _ENDS_WELL for result in counted)
+    left = [result for result in counted if result.status not in _ENDS_WELL]
+    parts = sum(result.cause in _OTHER_PARTS for result in left)
+    own = sum(result.name in own_faults for result in left)
+    share = f" ({100 * well / len(counted):.0f} %)" if counted else ""
+    return (
+        f"{corpus.name}: {well} of {len(counted)} programs that are not excluded end well{share}. Of the others, {parts} need "
+        f"parts of CUDA beside its runtime, {own} have faults of their own, {len(left) - parts - own} fail by us or by time."
+    )
+
+
 def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
     """Text of docs/compatibility.md, with the day of the run."""
     lines = [
@@ -90,6 +114,9 @@ def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
         found = Counter(result.status for result in corpus.results)
         cells = " | ".join(str(found[status]) for status in _ORDER)
         lines.append(f"| {corpus.name} | {len(corpus.results)} | {corpus.untried or ''} | {cells} |")
+    own_faults = remarks()
+    for corpus in corpora:
+        lines += ["", summary(corpus, own_faults.get(corpus.name, {}))]
     everything = [result for corpus in corpora for result in corpus.results]
     lines += ["", "## Why programs do not pass", "", "| cause | programs | the most frequent |", "|---|---:|---|"]
     for cause, number in causes(everything):
@@ -98,10 +125,17 @@ def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
     for corpus in corpora:
         lines += ["", f"## {corpus.name}", "", "| program | | |", "|---|---|---|"]
         lines += [
-            f"| {result.name} | {result.status} | {_cell(': '.join(filter(None, (result.cause, result.detail))))} |"
+            f"| {result.name} | {result.status} | {_why(result, own_faults.get(corpus.name, {}))} |"
             for result in corpus.results
         ]
     return "\n".join(lines) + "\n"
+
+
+def _why(result: Result, own_faults: Mapping[str, str]) -> str:
+    """Cause and words of a result, and the remark on its program if it failed."""
+    cell = _cell(": ".join(filter(None, (result.cause, result.detail))))
+    remark = own_faults.get(result.name, "") if result.status is Status.FAILED else ""
+    return f"{cell} its own: {remark}" if remark else cell
 
 
 def _cell(text: str) -> str:

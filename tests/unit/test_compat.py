@@ -325,6 +325,21 @@ def test_page_is_a_table_that_markdown_reads() -> None:
     assert "| d | failed | `run: wrong result: a / b 'c'` |" in page
 
 
+def test_page_says_whose_fault_a_failure_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "remarks", lambda: {"some": {"a": "unused", "d": "races"}})
+    library = Result("e", "make", Status.FAILED, Cause.LIBRARY, "CUDA::nvrtc", 1.0, 0)
+    excluded = Result("f", "make", Status.EXCLUDED, Cause.OUTSIDE, "GL", 1.0, 0)
+    page = report.page([report.Corpus("some", (*RESULTS, library, excluded))], "a device", "2026-11-23")
+    assert "| d | failed | `run: wrong result: a / b 'c'` its own: races |" in page
+    assert "| a | passed |  |" in page
+    assert "some: 1 of 5 programs that are not excluded end well (20 %). Of the others, 1 need parts of CUDA" in page
+    assert "1 have faults of their own, 2 fail by us or by time" in page
+
+
+def test_remarks_are_about_corpora_and_programs() -> None:
+    assert {"PolyBench-GPU", "rodinia"} <= set(report.remarks())
+
+
 def test_interrupted_run_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     lines = [json.dumps(result.record()) for result in RESULTS]
