@@ -1,4 +1,5 @@
-// Types without linkage, which device code cannot name elsewhere: structs of a function, unnamed ones, lambdas.
+// Rule: types without linkage, which device code cannot name elsewhere, are allocated and copied: structs of functions,
+// unnamed ones, lambdas.
 #include "check.h"
 
 static __constant__ struct {
