@@ -17,10 +17,11 @@ PROGRAMS = REPOSITORY / "tests" / "cuda_libraries"
 def cases(library: str) -> list[str]:
     """The functions that a library's program names in CASES; reading them must not load the library here."""
     for node in ast.parse((PROGRAMS / f"{library}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
+        named = [ast.unparse(target) for target in node.targets] if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp) and named == ["CASES"]:
             (names,) = (generator.iter for generator in node.value.generators)
             return [name.id for name in ast.walk(names) if isinstance(name, ast.Name)]
-    raise AssertionError(library)
+    raise AssertionError(f"{library} has no CASES")
 
 
 @pytest.fixture(scope="module")
