@@ -17,6 +17,13 @@
 #define CUB_DISABLE_NAMESPACE_MAGIC 1
 #define CUB_IGNORE_NAMESPACE_MAGIC_ERROR 1
 #endif
+/* Their algorithms launch kernels from host code only, also in relocatable code: no cudaGetParameterBuffer() here. */
+#ifndef CUB_DISABLE_CDP
+#define CUB_DISABLE_CDP 1
+#endif
+#ifndef CCCL_DISABLE_CDP
+#define CCCL_DISABLE_CDP 1
+#endif
 #ifndef THRUST_DISABLE_ABI_NAMESPACE
 #define THRUST_DISABLE_ABI_NAMESPACE 1
 #define THRUST_IGNORE_ABI_NAMESPACE_ERROR 1
