@@ -168,7 +168,11 @@ def test_program_that_was_stopped_is_a_time_out_whatever_it_said() -> None:
 
 
 def test_waived_program_is_no_failure() -> None:
-    for text in ("Two GPUs are needed, waiving the test.", "No CUDA devices support IPC"):
+    for text in (
+        "Two GPUs are needed, waiving the test.",
+        "No CUDA devices support IPC",
+        "Two GPUs are required to run this",
+    ):
         found = verdict.of_run(Finished(2, text))
         assert (found.status, found.cause) == (Status.WAIVED, Cause.WAIVED)
 
