@@ -163,8 +163,12 @@ static cudaError_t check_params(const struct cudaConditionalNodeParams *params)
     enum { MOST_BODIES = 4096 };
     unsigned most = params->type == cudaGraphCondTypeIf ? 2 : params->type == cudaGraphCondTypeWhile ? 1 : MOST_BODIES;
     if ((unsigned)params->type > cudaGraphCondTypeSwitch || params->size < 1 || params->size > most)
-        return rt_explain(cudaErrorInvalidValue, "a conditional node of type %d with %u graphs", (int)params->type,
-                          params->size);
+        return rt_explain(
+            cudaErrorInvalidValue,
+            "a conditional node of type %d with %u graphs: one or two for type %d (if), one for %d (while), "
+            "1 to %d for %d (switch)",
+            (int)params->type, params->size, cudaGraphCondTypeIf, cudaGraphCondTypeWhile, MOST_BODIES,
+            cudaGraphCondTypeSwitch);
     return cudaSuccess;
 }
 
@@ -175,14 +179,17 @@ static cudaError_t make_bodies(struct rt_device *device, const struct cudaCondit
     if (made == NULL)
         return cudaErrorMemoryAllocation;
     made->condition = hold(params->handle, device);
-    for (unsigned i = 0; i < made->size; i++) {
+    cudaError_t error = cudaSuccess;
+    if (made->condition == NULL)
+        error = rt_explain(cudaErrorInvalidValue, "%#llx is no handle of cudaGraphConditionalHandleCreate()",
+                           (unsigned long long)params->handle);
+    for (unsigned i = 0; i < made->size && error == cudaSuccess; i++) {
         made->bodies[i] = rt_make_graph(device);
         if (made->bodies[i] != NULL)
             made->bodies[i]->is_child = true;
+        else
+            error = cudaErrorMemoryAllocation;
     }
-    cudaError_t error = made->condition == NULL ? rt_explain(cudaErrorInvalidValue, "the handle is no graph's")
-                        : made->bodies[made->size - 1] == NULL ? cudaErrorMemoryAllocation
-                                                               : cudaSuccess;
     if (error == cudaSuccess)
         *out = made;
     else

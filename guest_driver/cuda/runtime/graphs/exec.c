@@ -76,10 +76,12 @@ static cudaError_t make_bodies(struct CUgraphExec_st *exec)
     return error;
 }
 
-/* An executable graph of a copy, which becomes part of it unless a conditional node has it. */
+/* An executable graph of a copy, which becomes part of it, also if that fails, unless a conditional node has it. */
 static cudaError_t make_exec(struct CUgraph_st *own, bool is_body, cudaGraphExec_t *out)
 {
     struct CUgraphExec_st *exec = rt_handle_new(sizeof(*exec));
+    if (exec == NULL && !is_body)
+        rt_free_graph(own);
     if (exec == NULL)
         return cudaErrorMemoryAllocation;
     *exec = (struct CUgraphExec_st){
