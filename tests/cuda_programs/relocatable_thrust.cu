@@ -1,15 +1,13 @@
 // Rule: Thrust's algorithms are launched from the host half of relocatable code, too.
 // flags: -std=c++17 -rdc=true
+// units: parts/relocatable_twice.cu
 // needs: cccl
 #include "check.h"
 #include <thrust/device_vector.h>
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
 
-static __device__ int twice(int value)
-{
-    return 2 * value;
-}
+extern __device__ int twice(int value);
 
 static __global__ void negate(int *values, int count)
 {
