@@ -15,10 +15,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from tests.compat import corpus, report
+from tests.compat import corpus, report, shrink
 from tests.compat.corpus import Program
 from tests.compat.guest import Guest, daemon_guests, vm_guests
 from tests.compat.process import CLOCK, Limits
+from tests.compat.sample import Sample, kept, needs_mpi
 from tests.compat.trial import Result, Trials
 from tests.compat.verdict import Status
 
@@ -33,13 +34,18 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "virtual GPU, and says which pass and why others fail.",
         epilog="Folders may be laid out as cuda-samples (CMake), HeCBench and PolyBench (Makefiles with a target `run`), "
         "Rodinia (Makefile and a file `run`), or hold plain .cu files. Programs are built in place: give a copy. A run that "
-        "was interrupted goes on where it was; --again starts anew. Limits of time are seconds of processor time, the device's "
+        "was interrupted goes on where it was; --again starts anew. A sample holds for the work folder's later runs, too, until "
+        "`--sample 0`. Limits of time are seconds of processor time, the device's "
         f"included; by the clock, {CLOCK} times as many.",
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder of programs, or one .cu file")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "compat", help="logs and results [%(default)s]")
     parser.add_argument("--toolkit", type=Path, default=TOOLKIT, help="folder with bin/nvcc [%(default)s]")
     parser.add_argument("--only", default="", metavar="REGEX", help="programs whose name matches")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="try N programs, drawn by the seed, none of which needs MPI"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample [%(default)s]")
     parser.add_argument("--device", choices=("daemon", "vm"), default="daemon", help="own daemon, or this VM's device")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="programs at a time [%(default)s]")
     parser.add_argument("--pes", type=int, default=2, help="processing elements of a device [%(default)s]")
@@ -49,7 +55,11 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--build-time", type=float, default=300, metavar="S", help="limit of a build [%(default)s]")
     parser.add_argument("--run-time", type=float, default=120, metavar="S", help="limit of a run [%(default)s]")
     parser.add_argument("--build-only", action="store_true", help="run nothing, so that GPU parts stay uncompiled")
-    parser.add_argument("--shrink", action="store_true", help="run with repeat counts of 1 where programs name them")
+    parser.add_argument(
+        "--shrink",
+        action="store_true",
+        help="run with repeat counts of 1 and smaller data, as tests/compat/arguments.toml says or by itself",
+    )
     parser.add_argument("--again", action="store_true", help="try again what has results")
     parser.add_argument("--retry", metavar="REGEX", help="try again programs whose cause or detail matches")
     parser.add_argument("--list", action="store_true", help="say what programs were found, and how each is built")
@@ -122,6 +132,12 @@ def try_corpus(folder: Path, guests: list[Guest], options: argparse.Namespace) -
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     programs = corpus.find(folder.resolve())
+    sample = kept(work / "sample.json", None if options.sample is None else Sample(options.sample, options.seed))
+    label = ""
+    if sample:
+        able = [program for program in programs if not needs_mpi(program)]
+        programs = sample.draw(able)
+        label = f"sample of {len(programs)} of {len(able)}, seed {sample.seed}"
     done = known(results, programs, options)
     left = [program for program in programs if program.name not in done and re.search(options.only, program.name)]
     print(f"{name}: {len(programs)} programs, {len(done)} have results, {len(left)} to try", flush=True)
@@ -134,11 +150,12 @@ def try_corpus(folder: Path, guests: list[Guest], options: argparse.Namespace) -
         options.build_only,
         options.lockstep,
         options.shrink,
+        shrink.given(name),
     )
     Session(trials, guests, results).run(left)
     fresh = {result.name: result for result in report.read(results)} if left else {}
     done |= {program.name: fresh[program.name] for program in left}
-    return report.Corpus(name, tuple(done[key] for key in sorted(done)), len(programs) - len(done))
+    return report.Corpus(name, tuple(done[key] for key in sorted(done)), len(programs) - len(done), label)
 
 
 def main(words: list[str] | None = None) -> int:

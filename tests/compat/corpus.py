@@ -183,19 +183,29 @@ def executables(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def command(program: Program, built_in: Path, *, divisor: int = 0) -> str | None:
+def _launcher(program: Program, divisor: int, given: str | None) -> list[str]:
+    """Assignment for make, by which the program gets other arguments than its Makefile's; none unless it is to."""
+    if given is not None:
+        words = ["--with", given]
+    elif divisor:
+        words = [str(divisor), ",".join(map(str, shrink.repeat_places(program.folder)))]
+    else:
+        return []
+    return [f"LAUNCHER={shlex.join([sys.executable, shrink.__file__, *words])}"]
+
+
+def command(program: Program, built_in: Path, *, divisor: int = 0, given: str | None = None) -> str | None:
     """Shell command that runs the program, in its folder, as its authors would; None if the build left nothing to run.
 
-    `divisor`, unless 0: with repeat counts of 1, other numbers divided by it, if its Makefile has a LAUNCHER.
+    If its Makefile has a LAUNCHER: with the arguments `given`, unless None; else, with a `divisor` other than 0, with repeat
+    counts of 1 and other numbers divided by it.
     """
     if program.how == "make":
         if line := run_script(program.folder):
             return line
         if has_run_target(program.folder):
-            places = shrink.repeat_places(program.folder) if divisor else []
-            launcher = shlex.join([sys.executable, shrink.__file__, str(divisor), ",".join(map(str, places))])
-            launched = [f"LAUNCHER={launcher}"] if divisor else []
-            return shlex.join(["make", "-s", *nvcc_variables(program.folder), *launched, "run"])
+            launcher = _launcher(program, divisor, given)
+            return shlex.join(["make", "-s", *nvcc_variables(program.folder), *launcher, "run"])
     found = executables(built_in)
     named = [path for path in found if path.stem == program.folder.name]
     return shlex.quote(str((named or found)[0])) if found else None

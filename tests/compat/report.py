@@ -28,7 +28,13 @@ class Corpus:
     name: str
     results: tuple[Result, ...]
     untried: int = 0
-    """Programs of the folder that the run left out."""
+    """Programs of the folder, or of the sample of it, that the run left out."""
+    sample: str = ""
+    """How the programs were drawn, if they are not all of the folder's."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.sample})" if self.sample else self.name
 
 
 def read(path: Path) -> list[Result]:
@@ -91,7 +97,7 @@ def summary(corpus: Corpus, own_faults: Collection[str]) -> str:
     own = sum(result.name in own_faults for result in left)
     share = f" ({100 * well / len(counted):.0f} %)" if counted else ""
     return (
-        f"{corpus.name}: {well} of {len(counted)} programs that are not excluded end well{share}. Of the others, {parts} need "
+        f"{corpus.title}: {well} of {len(counted)} programs that are not excluded end well{share}. Of the others, {parts} need "
         f"parts of CUDA beside its runtime, {own} have faults of their own, {len(left) - parts - own} fail by us or by time."
     )
 
@@ -113,7 +119,7 @@ def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
     for corpus in corpora:
         found = Counter(result.status for result in corpus.results)
         cells = " | ".join(str(found[status]) for status in _ORDER)
-        lines.append(f"| {corpus.name} | {len(corpus.results)} | {corpus.untried or ''} | {cells} |")
+        lines.append(f"| {corpus.title} | {len(corpus.results)} | {corpus.untried or ''} | {cells} |")
     own_faults = remarks()
     for corpus in corpora:
         lines += ["", summary(corpus, own_faults.get(corpus.name, {}))]
@@ -123,7 +129,7 @@ def page(corpora: Sequence[Corpus], engine: str, day: str) -> str:
         named = "; ".join(f"{_cell(text)} ({times})" for text, times in details(everything, cause, 4) if times > 1)
         lines.append(f"| {cause} | {number} | {named} |")
     for corpus in corpora:
-        lines += ["", f"## {corpus.name}", "", "| program | | |", "|---|---|---|"]
+        lines += ["", f"## {corpus.title}", "", "| program | | |", "|---|---|---|"]
         lines += [
             f"| {result.name} | {result.status} | {_why(result, own_faults.get(corpus.name, {}))} |"
             for result in corpus.results

@@ -1,17 +1,21 @@
 """Smaller arguments: programs that time a kernel call it hundreds of times, on data for a large GPU; neither is needed to check it.
 
-As a script it is the LAUNCHER of a Makefile's target `run`: `shrink.py DIVISOR PLACES PROGRAM ARGUMENT...`.
+As a script it is the LAUNCHER of a Makefile's target `run`: `shrink.py DIVISOR PLACES PROGRAM ARGUMENT...`, or
+`shrink.py --with ARGUMENTS PROGRAM ARGUMENT...`, which runs the program with the given arguments in place of the Makefile's.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+ARGUMENTS: Final = Path(__file__).with_name("arguments.toml")
 LARGE: Final = 1000
 SAID: Final = "run with"
 """Begins the line that tells the arguments, if they are others than the Makefile's."""
@@ -63,6 +67,20 @@ def shrunk(words: list[str], places: Iterable[int], divisor: int = 1) -> list[st
     ]
 
 
+def given(corpus: str, path: Path = ARGUMENTS) -> dict[str, str]:
+    """Arguments, by program, of those of a corpus that need ones of their own to be small."""
+    found: dict[str, str] = tomllib.loads(path.read_text()).get(corpus, {})
+    return found
+
+
+def launched(words: list[str]) -> list[str]:
+    """The command that the script runs, by its own arguments."""
+    if words[0] == "--with":
+        return [words[2], *shlex.split(words[1])]
+    divisor, places, *command = words
+    return shrunk(command, map(int, filter(None, places.split(","))), int(divisor))
+
+
 def _one(word: str) -> str:
     return "1" if word.isdecimal() and int(word) > 1 else word
 
@@ -72,8 +90,7 @@ def _divided(word: str, divisor: int) -> str:
 
 
 if __name__ == "__main__":
-    divisor, places, *words = sys.argv[1:]
-    command = shrunk(words, map(int, filter(None, places.split(","))), int(divisor))
-    if command != words:
+    command = launched(sys.argv[1:])
+    if command != sys.argv[3:]:
         print(SAID, *command[1:], flush=True)
     os.execvp(command[0], command)

@@ -6,7 +6,8 @@ import contextlib
 import os
 import shutil
 import sys
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -69,6 +70,8 @@ class Trials:
     """The devices keep the lanes of warps in step, which is told with the result."""
     is_shrunk: bool = False
     """Runs with repeat counts of 1, on small data first."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Arguments of programs that need ones of their own to be small."""
 
     def run(self, program: Program, guest: Guest) -> Result:
         """Builds the program, runs it, judges it; both logs stay in the work folder."""
@@ -99,6 +102,9 @@ class Trials:
 
     def _try(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> tuple[Verdict, Finished]:
         """Runs the program: on small data first, if that is allowed, and as its authors would unless that went well."""
+        given = self.given.get(program.name) if self.is_shrunk else None
+        if given is not None:
+            return self._run_once(corpus.command(program, built_in, given=given), program, logs, guest)
         for divisor in (_DIVISOR, 1) if self.is_shrunk else ():
             found, ran = self._run_once(corpus.command(program, built_in, divisor=divisor), program, logs, guest)
             if found.status is not Status.FAILED or found.cause is Cause.TIME or shrink.SAID not in ran.output:

@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.compat import corpus, report, shrink, verdict
-from tests.compat.__main__ import arguments, known
+from tests.compat.__main__ import arguments, known, try_corpus
 from tests.compat.corpus import Program
 from tests.compat.effort import Effort, process_seconds, session_seconds
 from tests.compat.guest import Guest
 from tests.compat.process import Limits, run
+from tests.compat.sample import Sample, kept, needs_mpi
 from tests.compat.trial import Result, Trials
 from tests.compat.verdict import Cause, Finished, Status
 
@@ -494,3 +496,78 @@ def test_program_that_asks_for_arguments_is_excluded(text: str) -> None:
 def test_wrong_that_is_said_of_a_file_is_the_files_fault() -> None:
     found = verdict.of_run(Finished(0, "Failed to open ../data/lp1.mtx."))
     assert (found.status, found.cause) == (Status.EXCLUDED, Cause.FILE)
+
+
+def test_arguments_of_ones_own_take_the_place_of_the_makefiles(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("main:\nrun:\n\t$(LAUNCHER) /bin/sh program.sh 1600\n")
+    (tmp_path / "program.sh").write_text('test "$1 $2" = "5 a b"')
+    guest, program = Guest(dict(os.environ)), Program("one", tmp_path, "make")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY, given={"one": "program.sh 5 'a b'"})
+    assert trials.run(program, guest).status is Status.FAILED
+    found = replace(trials, is_shrunk=True).run(program, guest)
+    assert (found.status, found.detail) == (Status.RAN, "run with program.sh 5 a b")
+
+
+def test_arguments_are_about_corpora_and_programs() -> None:
+    assert shrink.given("HeCBench")
+    assert shrink.given("another") == {}
+
+
+# ---- samples -------------------------------------------------------------------------------------
+
+
+def programs_of(folder: Path, names: str) -> list[Program]:
+    for name in names:
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "Makefile").write_text("main:\nrun:\n\techo PASS\n")
+        (folder / name / "main.cu").write_text("")
+    return corpus.find(folder)
+
+
+def test_sample_is_the_same_for_the_same_seed_only(tmp_path: Path) -> None:
+    programs = programs_of(tmp_path, "abcdefghijkl")
+    drawn = Sample(4, 1).draw(programs)
+    assert len(drawn) == 4
+    assert drawn == Sample(4, 1).draw(reversed(programs))[::-1]
+    assert drawn != Sample(4, 2).draw(programs)
+    assert set(drawn) < set(Sample(5, 1).draw(programs))
+
+
+def test_sample_that_loses_a_program_that_was_not_drawn_stays(tmp_path: Path) -> None:
+    programs = programs_of(tmp_path, "abcdefghijkl")
+    drawn = Sample(4, 1).draw(programs)
+    left_out = next(program for program in programs if program not in drawn)
+    assert Sample(4, 1).draw(program for program in programs if program != left_out) == drawn
+
+
+@pytest.mark.parametrize(
+    "line", ["CC = mpicxx", "LDFLAGS += -L/usr/lib -lmpi", "MPI_ROOT = /usr", "run:\n\tmpirun ./main"]
+)
+def test_program_that_needs_mpi_is_told_by_its_makefile(tmp_path: Path, line: str) -> None:
+    (program,) = programs_of(tmp_path, "a")
+    assert not needs_mpi(program)
+    (program.folder / "Makefile").write_text(f"{line}\n")
+    assert needs_mpi(program)
+
+
+def test_sample_holds_for_later_runs_until_it_is_given_up(tmp_path: Path) -> None:
+    file = tmp_path / "sample.json"
+    assert kept(file, None) is None
+    assert kept(file, Sample(3, 8)) == Sample(3, 8)
+    assert kept(file, None) == Sample(3, 8)
+    assert kept(file, Sample(0, 0)) is None
+    assert kept(file, None) is None
+
+
+def test_sample_is_tried_without_programs_of_mpi_and_says_so(tmp_path: Path) -> None:
+    folder, work = tmp_path / "some", tmp_path / "work"
+    folder.mkdir()
+    programs_of(folder, "abcd")
+    (folder / "b" / "Makefile").write_text("CC = mpicc\nmain:\nrun:\n\techo PASS\n")
+    guests = [Guest(dict(os.environ))]
+    words = [str(folder), "--work", str(work), "--toolkit", str(tmp_path)]
+    tried = try_corpus(folder, guests, arguments([*words, "--sample", "2", "--seed", "5"]))
+    assert (len(tried.results), tried.untried, tried.sample) == (2, 0, "sample of 2 of 3, seed 5")
+    assert "b" not in {result.name for result in tried.results}
+    assert try_corpus(folder, guests, arguments(words)) == tried
+    assert "## some (sample of 2 of 3, seed 5)" in report.page([tried], "a device", "2026-11-23")
