@@ -50,7 +50,7 @@ def test_options_have_all_of_nvccs_spellings(toolkit: Toolkit, words: tuple[str,
 @pytest.mark.parametrize(
     "words",
     [
-        ("-gencode", "arch=compute_80,code=sm_80", "-arch=sm_75", "-code=sm_75,compute_75"),
+        ("-gencode", "arch=compute_80,code=sm_80", "-arch=compute_75", "-code=sm_75,compute_75"),
         ("--generate-code=arch=compute_75,code=[compute_75,sm_75]", "--gpu-architecture", "sm_80"),
         ("-Xptxas", "-v,-O3", "-Xptxas=-dlcm=cg", "-t", "4", "--threads=0", "-lineinfo", "-G", "-g", "-m64"),
         ("--expt-relaxed-constexpr", "--extended-lambda", "--default-stream", "per-thread", "-maxrregcount=32"),
@@ -138,9 +138,69 @@ def test_environment_adds_options_before_and_behind(toolkit: Toolkit) -> None:
     assert toolkit.output() == ["two words 2"]
 
 
-def test_value_that_an_option_does_not_have_is_refused(toolkit: Toolkit) -> None:
-    done = toolkit.nvcc("-std=c++98", "a.cu")
-    assert done.stderr == "nvcc fatal   : Value 'c++98' is not defined for option 'std'\n"
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("-std=c++98",),
+            "Value 'c++98' is not defined for option 'std'. Allowed values: 'c++03', 'c++11', 'c++14', 'c++17', 'c++20'",
+        ),
+        (("-x", "hip"), "Value 'hip' is not defined for option 'x'. Allowed values: 'cu', 'c++', 'c'"),
+        (("-ftz=maybe",), "Value 'maybe' is not defined for option 'ftz'. Allowed values: 'true', 'false'"),
+        (("-Ofast",), "'fast': expected a number"),
+        (("-maxrregcount", "few"), "'few': expected a number"),
+        (("-arch=foo",), "Unsupported gpu architecture 'foo'. Allowed: sm_50 to sm_121"),
+        (("-arch=sm_80a",), "Unsupported gpu architecture 'sm_80a'"),
+        (("-gencode", "arch=compute_80,code=foo"), "Unsupported gpu architecture 'foo'"),
+        (("-gencode=arch=foo,code=sm_80",), "Unsupported gpu architecture 'foo'"),
+        (("-gencode", "compute_80"), "'compute_80' is not in 'keyword=value' format"),
+        (("-gencode", "arch=compute_80"), "Option '--generate-code arch=compute_80', missing code"),
+        (("-gencode", "arch=sm_80,code=sm_80"), "Value of -arch option ('sm_80') must be a virtual code architecture"),
+        (("-code=sm_80",), "-arch option not specified"),
+        (("-arch=sm_80", "-code=sm_80"), "Value of -arch option ('sm_80') must be a virtual code architecture"),
+        (("-arch=native", "-code=sm_80"), "Cannot use '-arch=native' with '--gpu-code (-code)'"),
+        (("-arch=compute_80", "-code=sm_80,foo"), "Unsupported gpu architecture 'foo'"),
+        (("-ccbin=/nonexistent",), "Failed to preprocess host compiler properties: /nonexistent: No such file"),
+    ],
+)
+def test_value_that_an_option_does_not_have_is_refused(toolkit: Toolkit, words: tuple[str, ...], message: str) -> None:
+    toolkit.write(a_cu=MAIN)
+    done = toolkit.nvcc("-c", *words, "a.cu")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"nvcc fatal   : {message}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *[(f"-arch={name}",) for name in ("sm_35", "compute_50", "lto_80", "sm_121", "sm_90a", "sm_100f", "sm_103a")],
+        *[(f"-arch={name}",) for name in ("all", "all-major", "native", "sm_20")],
+        ("-gencode=arch=compute_90a,code=[sm_90a,compute_90a]",),
+        ("-gencode", 'arch=compute_80,code="lto_80,sm_80"', "-gencode", "code=sm_120,arch=compute_120"),
+    ],
+)
+def test_architecture_that_any_nvcc_knows_is_taken(toolkit: Toolkit, words: tuple[str, ...]) -> None:
+    toolkit.write(a_cu=MAIN)
+    toolkit.build("-dryrun", *words, "a.cu")
+
+
+def test_host_compiler_of_a_dry_run_may_be_missing(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu=MAIN)
+    assert "/nonexistent" in toolkit.build("-dryrun", "-ccbin=/nonexistent", "a.cu")
+
+
+def test_last_of_two_values_counts_and_a_warning_says_so(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu="#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM\n#error\n#endif\n" + MAIN)
+    words = ("-o", "first", "-o", "second", "-default-stream=per-thread", "-default-stream=legacy", "-std=c++14")
+    done = toolkit.nvcc(*words, "-std=c++14", "-DX", "-DY", "a.cu")
+    warning = "nvcc warning : incompatible redefinition for option '{}', the last value of this option was used"
+    assert done.stderr.splitlines() == [warning.format("output-file"), warning.format("default-stream")]
+    assert sorted(path.name for path in toolkit.folder.iterdir()) == ["a.cu", "second"]
+
+
+def test_level_of_optimisation_above_3_is_3(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu=MAIN)
+    assert "-O3" in toolkit.build("-dryrun", "-O9", "a.cu").split()
 
 
 def test_file_that_is_not_there_is_named_once(toolkit: Toolkit) -> None:
@@ -155,9 +215,10 @@ def test_code_for_the_device_alone_cannot_be_linked(toolkit: Toolkit) -> None:
     assert "give its source" in toolkit.nvcc("a.ptx").stderr
 
 
-def test_language_can_be_named(toolkit: Toolkit) -> None:
+@pytest.mark.parametrize("words", [("-x", "cu", "a.txt"), ("a.txt", "-x=cu")])
+def test_language_can_be_named(toolkit: Toolkit, words: tuple[str, ...]) -> None:
     toolkit.write(a_txt=MAIN)
-    toolkit.build("-x", "cu", "a.txt")
+    toolkit.build(*words)
     assert toolkit.output()[-1].endswith(" first 7")
 
 

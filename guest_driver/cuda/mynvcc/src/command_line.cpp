@@ -1,6 +1,8 @@
 #include "command_line.h"
+#include "architectures.h"
 #include "option_table.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
@@ -76,8 +78,14 @@ Words parts_of(const std::string &value, Takes takes)
 
 bool is_level(const std::string &word)
 {
-    return word.size() == 1 && word[0] >= '0' && word[0] <= '3';
+    return word.size() == 1 && word[0] >= '0' && word[0] <= '9';
 }
+
+/// An option as given, with one of its values.
+struct Given {
+    const OptionRow *row;
+    std::string value;
+};
 
 /// Does what an option asks for that prints something and nothing else.
 void print_and_end(const std::string &name)
@@ -103,13 +111,17 @@ class Reader
     {
     }
     void read(const Words &words, int depth = 0);
+    /// Does what the options ask for that were read.
+    void apply();
 
   private:
     void read_option(const Words &words, size_t &at, int depth);
-    void apply(const OptionRow &row, const std::string &value, int depth);
+    void take(const OptionRow &row, const std::string &value, int depth);
+    void forget_earlier(const OptionRow &row, const std::string &value);
     void take_unknown(const std::string &word);
 
     Options &options;
+    std::vector<Given> given;
 };
 
 void Reader::read(const Words &words, int depth)
@@ -123,7 +135,7 @@ void Reader::read(const Words &words, int depth)
         else if (word.size() > 1 && word[0] == '-')
             read_option(words, at, depth);
         else if (!word.empty())
-            options.inputs.push_back({word, options.language});
+            options.inputs.push_back({word, ""});
     }
 }
 
@@ -137,46 +149,66 @@ void Reader::read_option(const Words &words, size_t &at, int depth)
         if (value != "true" && value != "false")
             fail("Value '" + value + "' is not defined for option '" + row->name + "'");
         if (value == "true")
-            apply(*row, "", depth);
+            take(*row, "", depth);
         return;
     }
     if (row != nullptr && equals != std::string::npos)
-        return apply(*row, word.substr(equals + 1), depth);
+        return take(*row, word.substr(equals + 1), depth);
     if (row != nullptr && std::string(row->name) == "optimize") // -O alone or with a level, as a word of its own
-        return apply(*row, at + 1 < words.size() && is_level(words[at + 1]) ? words[++at] : "1", depth);
+        return take(*row, at + 1 < words.size() && is_level(words[at + 1]) ? words[++at] : "1", depth);
     if (row != nullptr) {
         if (at + 1 >= words.size())
             fail("Missing argument for option '" + std::string(row->name) + "'");
-        return apply(*row, words[++at], depth);
+        return take(*row, words[++at], depth);
     }
     for (const char *joined : {"-I", "-D", "-U", "-L", "-l", "-O", "-isystem"})
         if (starts_with(word, joined))
-            return apply(*find_option(joined), word.substr(std::string(joined).size()), depth);
+            return take(*find_option(joined), word.substr(std::string(joined).size()), depth);
     take_unknown(word);
 }
 
-void Reader::apply(const OptionRow &row, const std::string &value, int depth)
+void Reader::take(const OptionRow &row, const std::string &value, int depth)
 {
-    const std::string name = row.name;
-    print_and_end(name);
+    print_and_end(row.name);
     for (const std::string &part : parts_of(value, row.takes)) {
-        if (name == "options-file")
+        check_value(row, part);
+        if (row.takes == Takes::value || row.takes == Takes::number)
+            forget_earlier(row, part);
+        if (std::string(row.name) == "options-file")
             read(words_of(read_file(part)), depth + 1);
-        else if (row.apply != nullptr)
-            row.apply(options, part);
+        else
+            given.push_back({&row, part});
     }
+}
+
+/// Of options that have one value, the last one counts.
+void Reader::forget_earlier(const OptionRow &row, const std::string &value)
+{
+    const auto earlier =
+        std::find_if(given.begin(), given.end(), [&row](const Given &other) { return other.row == &row; });
+    if (earlier == given.end())
+        return;
+    if (earlier->value != value)
+        warn("incompatible redefinition for option '" + std::string(row.name) +
+             "', the last value of this option was used");
+    given.erase(earlier);
+}
+
+void Reader::apply()
+{
+    for (const Given &one : given)
+        if (one.row->apply != nullptr)
+            one.row->apply(options, one.value);
+    for (Input &input : options.inputs)
+        input.language = options.language;
+    check_architectures(options);
 }
 
 void Reader::take_unknown(const std::string &word)
 {
     if (!options.forwards_unknown && !options.forwards_unknown_to_linker)
         fail("Unknown option '" + word + "'");
-    if (options.forwards_unknown) {
-        options.host.push_back(word);
-        options.link.push_back(word);
-    } else {
-        options.linker.push_back(word);
-    }
+    given.push_back({find_option(options.forwards_unknown ? "-Xcompiler" : "-Xlinker"), word});
 }
 
 } // namespace
@@ -194,7 +226,9 @@ Options parse_options(const Words &given)
         if (const OptionRow *row = starts_with(word, "-") ? find_option(word) : nullptr;
             row != nullptr && starts_with(row->name, "forward-unknown"))
             row->apply(options, "");
-    Reader(options).read(words);
+    Reader reader(options);
+    reader.read(words);
+    reader.apply();
     if (options.is_shared)
         options.link.push_back("-shared");
     return options;

@@ -1,4 +1,5 @@
 #include "compile.h"
+#include "architectures.h"
 #include "blob.h"
 #include "brackets.h"
 #include "check.h"
@@ -177,8 +178,7 @@ std::string Compiler::blob_of(const Input &input) const
     append(words,
            {"-w", "-Wno-error=reserved-user-defined-literal", "-D__VGC_FLATTEN__=1", "-Xclang", "-fcuda-is-device",
             "-U__CUDA_ARCH__", "-D__CUDA_ARCH__=800", "-E", "-frewrite-includes", input.path});
-    const std::string architecture = options.architectures.empty() ? "compute_80" : options.architectures.back();
-    options.shell.note("device code of " + input.path + " --arch " + architecture);
+    options.shell.note("device code of " + input.path + " --arch " + noted_architecture(options));
     if (!options.shell.is_dry && !exists(input.path))
         fail(input.path + ": No such file or directory");
     try {

@@ -158,6 +158,8 @@ int Driver::run()
     note_environment();
     if (options.inputs.empty())
         fail("No input files specified; use option --help for more information");
+    if (!options.host_compiler.empty() && !options.shell.is_dry)
+        check_host_compiler(toolkit);
     keep_piped_inputs();
     switch (options.phase) {
     case Phase::link: {

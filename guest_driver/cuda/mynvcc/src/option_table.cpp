@@ -1,4 +1,7 @@
 #include "option_table.h"
+#include "architectures.h"
+
+#include <algorithm>
 
 namespace mynvcc
 {
@@ -20,31 +23,9 @@ template <const char *suffix> void set_device_code(Options &o, Value)
     o.device_suffix = suffix;
 }
 
-[[noreturn]] void refuse_value(const char *option, Value value)
-{
-    fail("Value '" + value + "' is not defined for option '" + option + "'");
-}
-
 void add_device(Options &o, const char *name, Value value)
 {
     o.device.push_back(std::string("-") + name + "=" + value);
-}
-
-void set_relocatable(Options &o, Value value)
-{
-    if (value != "true" && value != "false")
-        refuse_value("relocatable-device-code", value);
-    o.is_relocatable = value == "true";
-}
-
-void set_standard(Options &o, Value value)
-{
-    for (const char *known : {"c++03", "c++11", "c++14", "c++17", "c++20"})
-        if (value == known) {
-            o.standard = value;
-            return;
-        }
-    refuse_value("std", value);
 }
 
 void set_fast_math(Options &o, Value)
@@ -60,24 +41,13 @@ void set_device_debug(Options &o, Value)
 
 void set_default_stream(Options &o, Value value)
 {
-    if (value != "legacy" && value != "null" && value != "per-thread")
-        refuse_value("default-stream", value);
     if (value == "per-thread")
         o.macros.push_back("-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1");
 }
 
-void set_cudart(Options &o, Value value)
+void optimize(Options &o, Value level)
 {
-    if (value != "none" && value != "shared" && value != "static")
-        refuse_value("cudart", value);
-    o.cudart = value;
-}
-
-void set_language(Options &o, Value value)
-{
-    if (value != "cu" && value != "c" && value != "c++")
-        refuse_value("x", value);
-    o.language = value;
+    o.host.push_back("-O" + (level.size() == 1 && level < "3" ? level : "3"));
 }
 
 void set_make_rules(Options &o, const char *option)
@@ -105,14 +75,12 @@ void add_error_kind(Options &o, Value value)
 {
     if (value == "all-warnings")
         o.host.push_back("-Werror");
-    else if (value != "cross-execution-space-call" && value != "reorder" && value != "default-stream-launch" &&
-             value != "missing-launch-bounds" && value != "ext-lambda-captures-this" &&
-             value != "deprecated-declarations")
-        refuse_value("Werror", value);
 }
 
 const auto nothing = Takes::nothing;
 const auto value = Takes::value;
+const auto number = Takes::number;
+const auto each = Takes::each;
 const auto values = Takes::values;
 const auto words = Takes::words;
 
@@ -135,7 +103,8 @@ const std::vector<OptionRow> OPTION_TABLE = {
      "Make the object file that stands for linked device code: units are linked when a program runs.",
      set_phase<Phase::device_link>},
     {"relocatable-device-code", "rdc", value, "{true|false}",
-     "Let device code refer to functions and variables of other files.", set_relocatable},
+     "Let device code refer to functions and variables of other files.",
+     [](Options &o, Value v) { o.is_relocatable = v == "true"; }},
     {"link", "link", nothing, "", "Compile and link all inputs: this is the default.", set_phase<Phase::link>},
     {"shared", "shared", nothing, "", "Link a shared library.", [](Options &o, Value) { o.is_shared = true; }},
     {"lib", "lib", nothing, "", "Put the objects into a static library.", set_phase<Phase::library>},
@@ -170,22 +139,24 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"output-file", "o", value, "<file>", "Name of what is made.", [](Options &o, Value v) { o.output = v; }},
     {"output-directory", "odir", value, "<folder>", "Folder of what is made, unless -o names it.",
      [](Options &o, Value v) { o.output_folder = v; }},
-    {"x", "x", value, "{cu|c++|c}", "Language of the inputs that follow, whatever their suffixes.", set_language},
+    {"x", "x", value, "{cu|c++|c}", "Language of the inputs, whatever their suffixes.",
+     [](Options &o, Value v) { o.language = v; }},
 
     {"", "", nothing, "", "Preprocessor", nullptr},
-    {"include-path", "I", value, "<folder>", "Look for headers there.",
+    {"include-path", "I", each, "<folder>", "Look for headers there.",
      [](Options &o, Value v) { o.includes.push_back("-I" + v); }},
-    {"system-include", "isystem", value, "<folder>", "Look for headers there after all of -I.",
+    {"system-include", "isystem", each, "<folder>", "Look for headers there after all of -I.",
      [](Options &o, Value v) { o.includes.insert(o.includes.end(), {"-isystem", v}); }},
-    {"pre-include", "include", value, "<file>", "Include this file first.",
+    {"pre-include", "include", each, "<file>", "Include this file first.",
      [](Options &o, Value v) { o.includes.insert(o.includes.end(), {"-include", v}); }},
-    {"define-macro", "D", value, "<name>[=<text>]", "Define a macro.",
+    {"define-macro", "D", each, "<name>[=<text>]", "Define a macro.",
      [](Options &o, Value v) { o.macros.push_back("-D" + v); }},
-    {"undefine-macro", "U", value, "<name>", "Forget a macro.",
+    {"undefine-macro", "U", each, "<name>", "Forget a macro.",
      [](Options &o, Value v) { o.macros.push_back("-U" + v); }},
 
     {"", "", nothing, "", "Language, code, messages", nullptr},
-    {"std", "std", value, "{c++03|c++11|c++14|c++17|c++20}", "Standard of C++; c++17 unless given.", set_standard},
+    {"std", "std", value, "{c++03|c++11|c++14|c++17|c++20}", "Standard of C++; c++17 unless given.",
+     [](Options &o, Value v) { o.standard = v; }},
     {"no-host-device-initializer-list", "nohdinitlist", nothing, "", "Without effect.", nullptr},
     {"expt-relaxed-constexpr", "expt-relaxed-constexpr", nothing, "",
      "Let device code call constexpr functions of the host. It always may.",
@@ -196,18 +167,14 @@ const std::vector<OptionRow> OPTION_TABLE = {
      [](Options &o, Value) { o.macros.push_back("-D__CUDACC_EXTENDED_LAMBDA__=1"); }},
     {"no-exceptions", "noeh", nothing, "", "Host code without exceptions.",
      [](Options &o, Value) { o.host.push_back("-fno-exceptions"); }},
-    {"ftemplate-depth", "ftemplate-depth", value, "<depth>", "Bound the depth of templates in host code.",
+    {"ftemplate-depth", "ftemplate-depth", number, "<depth>", "Bound the depth of templates in host code.",
      [](Options &o, Value v) { o.host.push_back("-ftemplate-depth=" + v); }},
-    {"ftemplate-backtrace-limit", "ftemplate-backtrace-limit", value, "<count>",
+    {"ftemplate-backtrace-limit", "ftemplate-backtrace-limit", number, "<count>",
      "Show no more than so many templates in messages.",
      [](Options &o, Value v) { o.host.push_back("-ftemplate-backtrace-limit=" + v); }},
-    {"machine", "m", value, "64", "Width of addresses.",
-     [](Options &, Value v) {
-         if (v != "64")
-             refuse_value("machine", v);
-     }},
+    {"machine", "m", value, "{64}", "Width of addresses.", nullptr},
     {"m64", "m64", nothing, "", "As --machine=64.", nullptr},
-    {"optimize", "O", value, "<level>", "Optimise host code.", [](Options &o, Value v) { o.host.push_back("-O" + v); }},
+    {"optimize", "O", number, "<level>", "Optimise host code; above 3 is 3.", optimize},
     {"debug", "g", nothing, "", "Debugging information for host code.",
      [](Options &o, Value) { o.host.push_back("-g"); }},
     {"profile", "pg", nothing, "", "Host code for gprof.",
@@ -227,22 +194,24 @@ const std::vector<OptionRow> OPTION_TABLE = {
      [](Options &o, Value v) { add_device(o, "prec-sqrt", v); }},
     {"fmad", "fmad", value, "{true|false}", "Contract products and sums in device code.",
      [](Options &o, Value v) { add_device(o, "fmad", v); }},
-    {"maxrregcount", "maxrregcount", value, "<count>", "Bound the registers of a thread.",
+    {"maxrregcount", "maxrregcount", number, "<count>", "Bound the registers of a thread.",
      [](Options &o, Value v) { add_device(o, "maxrregcount", v); }},
     {"default-stream", "default-stream", value, "{legacy|null|per-thread}", "Stream of launches that name none.",
      set_default_stream},
     {"gpu-architecture", "arch", value, "<architecture>",
-     "Accepted: device code is compiled when a program runs, for the device that is there.",
-     [](Options &o, Value v) { o.architectures.push_back(v); }},
-    {"gpu-code", "code", value, "<code>,...", "Accepted, as --gpu-architecture.", nullptr},
-    {"generate-code", "gencode", value, "arch=<architecture>,code=<code>", "Accepted, as --gpu-architecture.",
-     [](Options &o, Value v) { o.architectures.push_back(v); }},
+     "Accepted: device code is compiled when a program runs, for the device that is there.", set_architecture},
+    {"gpu-code", "code", each, "<code>,...", "Accepted, as --gpu-architecture.", add_code},
+    {"generate-code", "gencode", each, "arch=<architecture>,code=<code>", "Accepted, as --gpu-architecture.",
+     add_generated_code},
     {"disable-warnings", "w", nothing, "", "No warnings.",
      [](Options &o, Value) {
          o.host.push_back("-w");
          o.device.push_back("-w");
      }},
-    {"Werror", "Werror", values, "<kind>,...", "Make warnings of a kind errors: all-warnings is one.", add_error_kind},
+    {"Werror", "Werror", values,
+     "{all-warnings|cross-execution-space-call|reorder|default-stream-launch|missing-launch-bounds|"
+     "ext-lambda-captures-this|deprecated-declarations}",
+     "Make warnings of a kind errors.", add_error_kind},
     {"Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", nothing, "", "Without effect.", nullptr},
     {"Wno-deprecated-declarations", "Wno-deprecated-declarations", nothing, "", "No warnings of old functions.",
      [](Options &o, Value) { o.host.push_back("-Wno-deprecated-declarations"); }},
@@ -251,29 +220,29 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"Wdefault-stream-launch", "Wdefault-stream-launch", nothing, "", "Without effect.", nullptr},
     {"Wmissing-launch-bounds", "Wmissing-launch-bounds", nothing, "", "Without effect.", nullptr},
     {"Wext-lambda-captures-this", "Wext-lambda-captures-this", nothing, "", "Without effect.", nullptr},
-    {"diag-suppress", "diag-suppress", value, "<number>,...", "Without effect.", nullptr},
-    {"diag-warn", "diag-warn", value, "<number>,...", "Without effect.", nullptr},
-    {"diag-error", "diag-error", value, "<number>,...", "Without effect.", nullptr},
+    {"diag-suppress", "diag-suppress", each, "<number>,...", "Without effect.", nullptr},
+    {"diag-warn", "diag-warn", each, "<number>,...", "Without effect.", nullptr},
+    {"diag-error", "diag-error", each, "<number>,...", "Without effect.", nullptr},
     {"display-error-number", "err-no", nothing, "", "Without effect.", nullptr},
     {"no-display-error-number", "no-err-no", nothing, "", "Without effect.", nullptr},
     {"restrict", "restrict", nothing, "", "Without effect.", nullptr},
     {"extra-device-vectorization", "extra-device-vectorization", nothing, "", "Without effect.", nullptr},
     {"resource-usage", "res-usage", nothing, "", "Without effect.", nullptr},
-    {"split-compile", "split-compile", value, "<count>", "Without effect.", nullptr},
-    {"threads", "t", value, "<count>", "Without effect.", nullptr},
+    {"split-compile", "split-compile", number, "<count>", "Without effect.", nullptr},
+    {"threads", "t", number, "<count>", "Without effect.", nullptr},
     {"time", "time", value, "<file>", "Without effect.", nullptr},
     {"source-in-ptx", "src-in-ptx", nothing, "", "Without effect.", nullptr},
     {"dlink-time-opt", "dlto", nothing, "", "Without effect.", nullptr},
     {"lto", "lto", nothing, "", "Without effect.", nullptr},
     {"gen-opt-lto", "gen-opt-lto", nothing, "", "Without effect.", nullptr},
-    {"dopt", "dopt", value, "on", "Without effect: device code is optimised always.", nullptr},
-    {"Ofast-compile", "Ofc", value, "<level>", "Without effect.", nullptr},
-    {"optimization-info", "opt-info", value, "<kind>,...", "Without effect.", nullptr},
-    {"jump-table-density", "jtd", value, "<percentage>", "Without effect.", nullptr},
+    {"dopt", "dopt", value, "{on}", "Without effect: device code is optimised always.", nullptr},
+    {"Ofast-compile", "Ofc", value, "{0|max|mid|min}", "Without effect.", nullptr},
+    {"optimization-info", "opt-info", values, "{inline}", "Without effect.", nullptr},
+    {"jump-table-density", "jtd", number, "<percentage>", "Without effect.", nullptr},
     {"keep-device-functions", "keep-device-functions", nothing, "", "Without effect.", nullptr},
     {"static-global-template-stub", "static-global-template-stub", value, "{true|false}", "Without effect.", nullptr},
     {"brief-diagnostics", "brief-diag", value, "{true|false}", "Without effect.", nullptr},
-    {"compress-mode", "compress-mode", value, "<mode>", "Without effect.", nullptr},
+    {"compress-mode", "compress-mode", value, "{default|size|speed|balance|none}", "Without effect.", nullptr},
     {"frandom-seed", "frandom-seed", value, "<seed>", "Without effect.", nullptr},
 
     {"", "", nothing, "", "Libraries", nullptr},
@@ -282,7 +251,7 @@ const std::vector<OptionRow> OPTION_TABLE = {
     {"library-path", "L", values, "<folder>,...", "Look for libraries in these folders.",
      [](Options &o, Value v) { o.libraries.push_back("-L" + v); }},
     {"cudart", "cudart", value, "{shared|static|none}", "How the CUDA runtime is linked; shared unless given.",
-     set_cudart},
+     [](Options &o, Value v) { o.cudart = v; }},
     {"cudadevrt", "cudadevrt", value, "{none|static}", "Without effect: device code needs no such library.", nullptr},
 
     {"", "", nothing, "", "Other programs", nullptr},
@@ -342,6 +311,24 @@ const OptionRow *find_option(const std::string &word)
     return nullptr;
 }
 
+void check_value(const OptionRow &row, const std::string &value)
+{
+    const bool is_number =
+        !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (row.takes == Takes::number && !is_number)
+        fail("'" + value + "': expected a number");
+    const std::string list = row.value;
+    if (list.empty() || list[0] != '{')
+        return;
+    std::string allowed;
+    for (const std::string &choice : split(list.substr(1, list.size() - 2), '|')) {
+        if (value == choice)
+            return;
+        allowed += (allowed.empty() ? "'" : ", '") + choice + "'";
+    }
+    fail("Value '" + value + "' is not defined for option '" + row.name + "'. Allowed values: " + allowed);
+}
+
 std::string help_text()
 {
     std::string text =
@@ -361,14 +348,6 @@ std::string help_text()
             "those of the "
             "command line.\nMYNVCC_CLANG, MYNVCC_CACHE\n        The clang to use; folder of precompiled headers, empty "
             "for none.\n";
-    return text;
-}
-
-std::string architectures_text(const std::string &prefix)
-{
-    std::string text;
-    for (const char *number : {"50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "89", "90"})
-        text += prefix + number + "\n";
     return text;
 }
 

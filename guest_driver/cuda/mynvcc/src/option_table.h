@@ -7,7 +7,12 @@ namespace mynvcc
 
 enum class Takes {
     nothing,
+    /// One, which is the last that is given.
     value,
+    /// The same, and a number.
+    number,
+    /// One, each time that the option is given.
+    each,
     /// Separated by commas.
     values,
     /// Separated by commas, and each taken apart as by a shell, through which nvcc calls the other programs.
@@ -21,7 +26,7 @@ struct OptionRow {
     /// After "-".
     const char *brief;
     Takes takes;
-    /// What the value is, for the help.
+    /// What the value is, for the help. In braces are all that there are, with bars between them.
     const char *value;
     const char *help;
     /// Null: accepted, and without effect here, as the help says.
@@ -32,9 +37,9 @@ extern const std::vector<OptionRow> OPTION_TABLE;
 
 /// The row of an option as written, without value; null for an unknown one.
 const OptionRow *find_option(const std::string &word);
+/// Fails unless an option has this value; says which ones it has.
+void check_value(const OptionRow &row, const std::string &value);
 std::string help_text();
-/// What --list-gpu-arch and --list-gpu-code print: builds look for what they ask for.
-std::string architectures_text(const std::string &prefix);
 std::string version_text();
 
 } // namespace mynvcc

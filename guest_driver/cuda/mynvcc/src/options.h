@@ -33,8 +33,10 @@ struct Options {
     Words libraries;
     /// -MD, -MF and so on, of rules that are written beside a compilation.
     Words dependencies;
-    /// As -arch and -gencode name them.
-    Words architectures;
+    /// As -arch names it; "" unless it is given.
+    std::string architecture;
+    /// Those that -gencode names, and what -code names.
+    Words generated, codes;
     /// Patterns of kernels that get a CPU version, beside those that the source marks.
     Words either;
     /// Of the program, with --run.

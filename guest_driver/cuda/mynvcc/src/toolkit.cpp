@@ -107,6 +107,12 @@ std::string find_top()
     return program.parent_path().parent_path().string();
 }
 
+void check_host_compiler(const Toolkit &toolkit)
+{
+    if (find_program(toolkit.cxx).empty())
+        fail("Failed to preprocess host compiler properties: " + toolkit.cxx + ": No such file or directory");
+}
+
 Toolkit find_toolkit(const std::string &host_compiler)
 {
     Toolkit toolkit;

@@ -21,6 +21,8 @@ extern const char CCCL_HINT[];
 
 /// Finds the toolkit and a clang that can compile CUDA. `host_compiler` is the value of -ccbin, or "".
 Toolkit find_toolkit(const std::string &host_compiler);
+/// Fails if the compiler that -ccbin means is missing.
+void check_host_compiler(const Toolkit &toolkit);
 /// Only `top`, of any program in TOP/bin.
 std::string find_top();
 
