@@ -147,23 +147,40 @@ def test_file_under_another_programs_name_is_rejected(tmp_path: Path) -> None:
 
 def test_disk_drops_the_least_recently_used(tmp_path: Path) -> None:
     keys = [replace(REQUEST, source=bytes([n])).key() for n in range(3)]
-    cache = DiskCache(tmp_path, max_bytes=2500)
+    cache = DiskCache(tmp_path, max_bytes=50_000)
     for age, key in enumerate(keys[:2]):
-        cache.store(key, program(bytes(1000)))
+        cache.store(key, program(bytes(20_000)))
         os.utime(tmp_path / key, (age, age))
     assert cache.load(keys[0]) is not None  # now the more recently used of the two
-    cache.store(keys[2], program(bytes(1000)))
+    cache.store(keys[2], program(bytes(20_000)))
     assert [cache.load(key) is not None for key in keys] == [True, False, True]
 
 
 def test_disk_of_other_domains_is_not_crowded_out(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, max_bytes=4500)
+    cache = DiskCache(tmp_path, max_bytes=90_000)
     for age, key in enumerate((KEY, *(key_of("crowd", n) for n in range(9)))):
-        cache.store(key, program(bytes(1000)))
+        cache.store(key, program(bytes(20_000)))
         os.utime(tmp_path / key, (age, age))
     kept = [n for n in range(9) if cache.load(key_of("crowd", n)) is not None]
     assert cache.load(KEY) is not None
     assert kept == [6, 7, 8]
+
+
+def test_a_full_disk_is_not_looked_through_for_each_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small programs are the most that fit; while one looks through them, stores of all VMs wait."""
+    looks: list[Path] = []
+    files = DiskCache._files
+
+    def counted(cache: DiskCache) -> list[tuple[Path, os.stat_result]]:
+        looks.append(tmp_path)
+        return files(cache)
+
+    monkeypatch.setattr(DiskCache, "_files", counted)
+    cache = DiskCache(tmp_path, max_bytes=64 << 14)
+    for number in range(128):
+        cache.store(key_of("crowd", number), program())
+    assert len(looks) <= 1 + 64 // 8
+    assert 0 < len(list(tmp_path.iterdir())) <= 64
 
 
 def test_programs_of_versions_without_domains_are_deleted(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ _UNFINISHED: Final = "unfinished-"
 _KEY: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{48}")
 _OLD_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS: Final = 3600
+_LEAST_BYTES: Final = 16 << 10
+"""Bytes that a file on disk counts for at least: many small ones take long to look through."""
 
 
 def default_directory() -> Path:
@@ -154,7 +156,7 @@ class DiskCache:
             unfinished.unlink(missing_ok=True)
             raise
         with self._lock:
-            self._bytes += len(content)
+            self._bytes += _counted(len(content))
             if self._bytes > self._max_bytes:
                 self._bytes = self._evict()
 
@@ -163,7 +165,7 @@ class DiskCache:
         total = 0
         for path, status in self._files():
             if _KEY.fullmatch(path.name):
-                total += status.st_size
+                total += _counted(status.st_size)
             elif _OLD_KEY.fullmatch(path.name) or (
                 path.name.startswith(_UNFINISHED) and status.st_mtime < time.time() - _ABANDONED_SECONDS
             ):
@@ -171,14 +173,18 @@ class DiskCache:
         return total
 
     def _evict(self) -> int:
-        """Deletes programs until the others fit; returns the total bytes of those."""
+        """Deletes programs until there is room for an eighth of the limit; returns the total bytes of the others.
+
+        Looking through all files takes long, so it must not be done for each file that is stored in a full cache.
+        """
         sizes: Counter[str] = Counter()
         domains: defaultdict[str, deque[tuple[Path, int]]] = defaultdict(deque)
         for path, status in sorted(self._files(), key=lambda item: item[1].st_mtime_ns):
             if _KEY.fullmatch(path.name):
-                domains[_domain(path.name)].append((path, status.st_size))
-                sizes[_domain(path.name)] += status.st_size
-        while sizes.total() > self._max_bytes:
+                size = _counted(status.st_size)
+                domains[_domain(path.name)].append((path, size))
+                sizes[_domain(path.name)] += size
+        while sizes.total() > self._max_bytes - self._max_bytes // 8:
             largest = max(domains, key=sizes.__getitem__)
             path, size = domains[largest].popleft()
             path.unlink(missing_ok=True)
@@ -191,6 +197,11 @@ class DiskCache:
             with contextlib.suppress(OSError):  # another daemon on the same directory was faster
                 found.append((path, path.lstat()))
         return found
+
+
+def _counted(size: int) -> int:
+    """Bytes that a file on disk counts for."""
+    return max(size, _LEAST_BYTES)
 
 
 def _domain(key: str) -> str:
