@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,14 @@ DOMAIN_DIGITS: Final = 16
 
 INSIDE: Final = Path("/vgc")
 """Folder under which compilers see all files of the host: logs and programs show neutral names, no path of the host."""
+
+LOOKED_AT: Final = 128 << 10
+"""Longest source that an engine looks at to describe its job: the daemon serves nobody else meanwhile."""
+
+
+def may_have(pattern: re.Pattern[bytes], source: bytes) -> bool:
+    """False if `pattern` finds nothing in `source`; a source longer than `LOOKED_AT` may have anything."""
+    return len(source) > LOOKED_AT or pattern.search(source) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from vhost_backend.compiler.job import LOOKED_AT
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import codec
-from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES
+from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES, LOOK_COST_S
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, Program
 from virtio_proto.schema import LIMITS, ProgramKind
@@ -44,7 +45,7 @@ class CompileRelay:
 
         A worker that names a source file which is at the compiler is condemned: only a forged request does that.
         """
-        self._link.charge(COMPILE_COST_S)
+        self._link.charge(COMPILE_COST_S + LOOK_COST_S * min(self._size(request), LOOKED_AT))
         if request.source in self._pending:
             self._link.condemn(f"asked for two compilations with source file {request.source} at a time")
             return
@@ -76,10 +77,13 @@ class CompileRelay:
                 f"this VM may not load a {kind.name}: its programs are compiled from source. "
                 "To allow it, the host's configuration needs 'binaries: true' among the options of the VM's engine"
             )
-        size = os.fstat(self._sources[request.source].fileno()).st_size
+        size = self._size(request)
         if size > LIMITS["MAX_SOURCE_BYTES"]:
             return f"the source has {size} bytes; allowed: {LIMITS['MAX_SOURCE_BYTES']}"
         return ""
+
+    def _size(self, request: Compile) -> int:
+        return os.fstat(self._sources[request.source].fileno()).st_size
 
     def _on_done(self, asked: Compile, done: asyncio.Future[CompileResult]) -> None:
         del self._pending[asked.source]

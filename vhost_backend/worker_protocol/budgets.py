@@ -37,6 +37,8 @@ TURN_S: Final = 0.001
 """Longest time that one socket is read before others are served, but for the last packet."""
 COMPILE_COST_S: Final = 0.0002
 """Time of the loop that a request to compile takes after it was read, from the look into the cache to the answer."""
+LOOK_COST_S: Final = 25e-9
+"""Time of the loop for each byte of a source that an engine looks at (`vhost_backend.compiler.job.LOOKED_AT`)."""
 
 STRAY_SHARE: Final = 0.1
 """Share of one processor that a worker may use while no request is in flight: far more than records and timers cost."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.compiler.job import INSIDE
+from vhost_backend.compiler.job import INSIDE, may_have
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
@@ -49,7 +49,7 @@ class Cccl:
 
 def names_cccl(source: bytes) -> bool:
     """False for a source that cannot include the libraries."""
-    return _NAMED.search(source) is not None
+    return may_have(_NAMED, source)
 
 
 def cccl(where: str = AUTO) -> Cccl | None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.compiler.job import INSIDE, CompileJob
+from vhost_backend.compiler.job import INSIDE, CompileJob, may_have
 from vhost_backend.engines.cpu import cccl, preludes
 from vhost_backend.engines.cpu.host_headers import host_headers
 from vhost_backend.errors import HostError
@@ -64,7 +64,7 @@ def compile_job(
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
     headers = host_headers(COMPILER, LLVM_DIR)
-    hosted = source is None or _HOSTED.search(source) is not None
+    hosted = source is None or may_have(_HOSTED, source)
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
