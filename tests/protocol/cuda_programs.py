@@ -83,7 +83,7 @@ class CudaProgram:
                 return f"{need}.so in the guest's toolkit"
         return ""
 
-    def _flags(self) -> Iterator[str]:
+    def compiler_flags(self) -> Iterator[str]:
         """The program's flags, and where this machine has headers that a guest's user would install."""
         yield from self.flags
         if "cccl" in self.needs and (found := cccl()):
@@ -99,7 +99,7 @@ class CudaProgram:
             shlex.join(
                 [
                     "mynvcc",
-                    *self._flags(),
+                    *self.compiler_flags(),
                     *map(str, (self.source, *(FOLDER / unit for unit in self.units))),
                     "-o",
                     self.name,

@@ -1,7 +1,7 @@
 /* cuRAND's types, and declarations of its host functions, as of version 10.3. */
 #pragma once
 #define CURAND_H_ /* programs ask for it */
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 
 #define CURANDAPI
 #define CURAND_VER_MAJOR 10

@@ -1,8 +1,11 @@
 /* cuRAND: states, and the integers of each generator. The sequences are those of NVIDIA's library. */
 #pragma once
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 #include "curand.h"
 #ifdef __CUDACC__
+#ifndef __VGC_FN__ /* NVIDIA's compilers, on hosts without cuRAND's own headers */
+#define __VGC_FN__ static __device__ __forceinline__
+#endif
 #include "vgc_rand_jump.h"
 #endif
 

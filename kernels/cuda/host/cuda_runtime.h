@@ -14,6 +14,7 @@
 #undef mpsEnabled
 
 #if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 13000
+#include <cuda_profiler_api.h>
 
 cudaError_t cudaThreadSynchronize();
 cudaError_t cudaThreadExit();
@@ -32,6 +33,46 @@ cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t *, co
 cudaError_t cudaGraphGetEdges(cudaGraph_t, cudaGraphNode_t *, cudaGraphNode_t *, size_t *);
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *);
 cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t, cudaGraphNode_t *, size_t *);
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t, cudaGraphNodeParams *);
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t *, size_t, unsigned = 0);
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long * = nullptr,
+                                     cudaGraph_t * = nullptr, const cudaGraphNode_t ** = nullptr, size_t * = nullptr);
+
+/* Second forms, which are the only ones of CUDA 13, under plain names. */
+cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp *, int);
+cudaError_t cudaMemPrefetchAsync_v2(const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = nullptr);
+cudaError_t cudaMemAdvise_v2(const void *, size_t, cudaMemoryAdvise, cudaMemLocation);
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long * = nullptr,
+                                        cudaGraph_t * = nullptr, const cudaGraphNode_t ** = nullptr,
+                                        size_t * = nullptr);
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *, cudaGraph_t *,
+                                        const cudaGraphNode_t **, const cudaGraphEdgeData **, size_t *);
+cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long * = nullptr,
+                                        cudaGraph_t * = nullptr, const cudaGraphNode_t ** = nullptr,
+                                        const cudaGraphEdgeData ** = nullptr, size_t * = nullptr);
+cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t, cudaGraphNode_t *, const cudaGraphEdgeData *, size_t,
+                                                   unsigned = 0);
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, const cudaGraphEdgeData *,
+                                size_t, cudaGraphNodeParams *);
+cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *,
+                                        const cudaGraphEdgeData *, size_t);
+cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t, const cudaGraphNode_t *, const cudaGraphNode_t *,
+                                           const cudaGraphEdgeData *, size_t);
+cudaError_t cudaGraphGetEdges_v2(cudaGraph_t, cudaGraphNode_t *, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *);
+cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *);
+cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *);
+
+/* Cooperative launches on several devices. */
+struct cudaLaunchParams {
+    void *func;
+    dim3 gridDim, blockDim;
+    void **args;
+    size_t sharedMem;
+    cudaStream_t stream;
+};
+enum { cudaCooperativeLaunchMultiDeviceNoPreSync = 1, cudaCooperativeLaunchMultiDeviceNoPostSync = 2 };
+constexpr auto cudaDevAttrCooperativeMultiDeviceLaunch = static_cast<cudaDeviceAttr>(96);
+cudaError_t cudaLaunchCooperativeKernelMultiDevice(cudaLaunchParams *, unsigned, unsigned = 0);
 
 #endif
 

@@ -27,7 +27,10 @@ INCLUDE_DIR: Final = KERNELS / "cuda" / "include"
 HOST_DIR: Final = KERNELS / "cuda" / "host"
 """Header of the runtime that only nvcc sees, with what host code of older programs needs."""
 LATER_DIR: Final = HOST_DIR / "later"
-"""Headers for host code that toolkits may lack."""
+"""Headers that toolkits may lack, for host code, and cuRAND's for kernels. Most are the software GPU's."""
+_OF_CPU: Final = KERNELS / "cpu" / "include"
+_SHARED: Final = ("curand*.h", "vgc_rand_*.h", "nvToolsExt*.h", "nvtx3")
+"""The software GPU's headers that ``LATER_DIR`` includes."""
 CONTROL_DIRS: Final = (KERNELS / "control" / "include", KERNELS / "cuda" / "control", KERNELS / "control")
 """Folders of the control system: its device API, the functions that hooks call, and the control code."""
 INSTALL_12: Final = "pip install 'virtio-gpu-compute[cuda12]'"
@@ -58,6 +61,11 @@ _HEADERS: Final = tuple(
     Bind(KERNELS / name, INSIDE / "kernels" / name) for name in ("cuda/include", "cuda/host", "cuda/control", "control")
 )
 """Folders of headers, in their places, as they include each other by relative paths."""
+_SHARED_HEADERS: Final = tuple(
+    Bind(path, INSIDE / "kernels" / path.relative_to(KERNELS))
+    for name in _SHARED
+    for path in sorted(_OF_CPU.glob(name))
+)
 _NVCC_FILES: Final = (
     *("bin/nvlink", "bin/nvcc", "bin/nvcc.profile", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/crt"),
     *("nvvm/bin/cicc", "nvvm/libdevice"),
@@ -264,11 +272,21 @@ def _units(driver: str, wanted: str, *, has_hooks: bool) -> _Tool:
         raise ValueError("programs of several sources need nvcc, and this host compiles with nvrtc alone")
     tool = _source_tool(driver, "nvcc", has_host_code=True, has_hooks=False)
     nvlink = None if tool.kit is None else tool.kit.nvlink
-    if nvlink is None:
+    if tool.kit is None or nvlink is None:
         raise ValueError(f"{tool.kit} has no nvlink, which links programs of several sources: {_install_nvcc(driver)}")
     unhooked = ("--unhooked", "it has several sources") if has_hooks else ()
+    runtime = tool.kit.device_runtime
     arguments = (*tool.arguments, "--nvlink", nvlink, *unhooked)
-    return replace(tool, name="units", arguments=arguments, files=(*tool.files, nvlink))
+    files = (*tool.files, nvlink)
+    if runtime is None:
+        return replace(tool, name="units", arguments=arguments, files=files)
+    return replace(
+        tool,
+        name="units",
+        arguments=(*arguments, "--device-runtime", runtime),
+        visible=(*tool.visible, Bind(runtime, INSIDE / "lib" / runtime.name)),
+        files=(*files, runtime),
+    )
 
 
 def _nothing(wanted: str, driver: str) -> str:
@@ -311,6 +329,7 @@ def _nvcc(kit: Toolkit, nvcc: Path, host: Path, has_hooks: bool) -> _Tool:
     later = (word for path in (*kit.nvcc_lacks(), LATER_DIR) for word in ("--include-later", path))
     folders = (word for path in (*CONTROL_DIRS, HOST_DIR) for word in ("--include-nvcc", path))
     arguments = ("--nvcc", nvcc, "--host-compiler", host, *folders, *later)
+    visible = (*visible, *_SHARED_HEADERS)
     files = (nvcc, host.resolve(), *ptxas, *_landmarks(kit))
     return _Tool("nvcc", (*arguments, *_hooks(kit, has_hooks)), visible, files, kit, host)
 
@@ -388,7 +407,8 @@ def _identity(tool: _Tool, arch: str) -> str:
 def _own_digest() -> str:
     """Digest of this project's headers, the control system's included, and of the compile program."""
     digest = hashlib.sha256()
-    headers = (path for folder in (INCLUDE_DIR, HOST_DIR, *CONTROL_DIRS) for path in folder.rglob("*.h*"))
+    folders = (INCLUDE_DIR, HOST_DIR, *CONTROL_DIRS, *(bind.source for bind in _SHARED_HEADERS))
+    headers = (path for folder in folders for path in ((folder,) if folder.is_file() else folder.rglob("*.h*")))
     for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())

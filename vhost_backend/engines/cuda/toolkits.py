@@ -31,6 +31,8 @@ _OLDEST: Final = (12, 4)
 _INSTALLED: Final = ("/usr/local/cuda", "/usr/local/cuda-[0-9]*", "/opt/cuda")
 _TARGET: Final = "targets/x86_64-linux"
 """Folder of headers and libraries in conda's packages; installed toolkits have links to it."""
+_LIBRARIES: Final = ("lib", "lib64", f"{_TARGET}/lib")
+"""Folders of libraries below a root."""
 _PTXAS_SECONDS: Final = 10
 
 
@@ -43,6 +45,8 @@ class Part:
     nvcc: Path | None
     ptxas: Path | None
     nvlink: Path | None
+    device_runtime: Path | None
+    """``libcudadevrt.a``, by which kernels launch kernels."""
     headers: tuple[Path, ...]
     """Folders with the runtime's and other headers; in CUDA 12, also with CCCL."""
     cccl: tuple[Path, ...]
@@ -87,6 +91,10 @@ class Toolkit:
     @property
     def nvlink(self) -> Path | None:
         return next((part.nvlink for part in self.parts if part.nvlink is not None), None)
+
+    @property
+    def device_runtime(self) -> Path | None:
+        return next((part.device_runtime for part in self.parts if part.device_runtime is not None), None)
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
@@ -244,12 +252,14 @@ def _system() -> Iterator[tuple[Version, Part]]:
 def _part(roots: tuple[Path, ...]) -> Iterator[tuple[Version, Part]]:
     """Part of a toolkit under `roots`, if its version can be determined."""
     bases = _distinct(path for root in roots for path in (root / "include", root / _TARGET / "include"))
-    nvrtc = _first(roots, *(f"{folder}/libnvrtc.so.[0-9]*" for folder in ("lib", "lib64", f"{_TARGET}/lib")))
+    nvrtc = _first(roots, *(f"{folder}/libnvrtc.so.[0-9]*" for folder in _LIBRARIES))
+    device_runtime = _first(roots, *(f"{folder}/libcudadevrt.a" for folder in _LIBRARIES))
     ptxas = _first(roots, "bin/ptxas")
     version = _version(nvrtc, bases) or (None if ptxas is None else ptxas_version(ptxas))
     if version is not None:
         cccl = tuple(base / "cccl" for base in bases if (base / "cccl").is_dir())
-        yield version, Part(roots, nvrtc, _first(roots, "bin/nvcc"), ptxas, _first(roots, "bin/nvlink"), bases, cccl)
+        nvcc, nvlink = _first(roots, "bin/nvcc"), _first(roots, "bin/nvlink")
+        yield version, Part(roots, nvrtc, nvcc, ptxas, nvlink, device_runtime, bases, cccl)
 
 
 def _distinct(folders: Iterable[Path]) -> tuple[Path, ...]:

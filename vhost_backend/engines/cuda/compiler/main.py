@@ -1,13 +1,14 @@
 """Command line of the compile program::
 
-    vgc-cudacc TOOL [--library F] [--nvcc F] [--nvlink F] [--host-compiler F] [--ptxas F] [--include DIR]...
+    vgc-cudacc TOOL [--library F] [--nvcc F] [--nvlink F] [--device-runtime F] [--host-compiler F] [--ptxas F]
+               [--include DIR]...
                [--include-nvcc DIR]... [--include-later DIR]... [--hostless REASON] [--hooks HEADER]
                [--unhooked REASON] [--unheard HEADER] [--arch sm_NN] [--input FILE] [--output FILE] [-- guest options]
 
 with TOOL ``nvrtc``, ``nvcc`` (CUDA source), ``units`` (several CUDA sources), ``ptxas`` (PTX), ``cubin``, ``fatbin`` or
 ``describe``, which prints NVRTC's version and architectures. `--hooks`: header of the control system's hooks, which the
 program shall have; `--unhooked`: reason why it cannot have them; `--unheard`: header that ``<vgc.h>`` needs in a program
-without hooks; `--include-nvcc`: folder of headers for nvcc, which has its own, and `--include-later` one that it searches
+without hooks; `--device-runtime`: library by which kernels launch kernels; `--include-nvcc`: folder of headers for nvcc, which has its own, and `--include-later` one that it searches
 after these. NVRTC gives sources that it refuses to nvcc if `--nvcc` is there; `--hostless`: reason why it is not. Messages
 go to standard output, the image to ``--output``: a cubin and its `trailer`. A tool needs the options that it uses.
 """

@@ -76,7 +76,8 @@ class Nvcc:
 
 
 def link(program: str, arch: str, files: list[str], names: list[str]) -> bytes:
-    """Links relocatable cubins in `files` to a cubin. `names`: those of their sources, for errors.
+    """Links relocatable cubins in `files`, and libraries behind them, to a cubin. `names`: those of the cubins' sources,
+    for errors.
 
     :raise ToolError: they do not fit together; the text is the log.
     """
@@ -84,7 +85,7 @@ def link(program: str, arch: str, files: list[str], names: list[str]) -> bytes:
         tools.run([program, f"-arch={arch}", *files, "-o", _BUILT], _LINK_LOG)
     except ToolError as error:
         log = tools.read(_LINK_LOG).decode(errors="replace")
-        for file, name in zip(files, names, strict=True):
+        for file, name in zip(files, names, strict=False):  # a library may follow
             log = log.replace(f"'{file}'", f"'{name}'")
         raise ToolError(log) from error
     return tools.read(_BUILT)

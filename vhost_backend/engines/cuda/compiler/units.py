@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _HEAD = struct.Struct("<II")
 _ENTRY = struct.Struct("<IIQ")
+_LAUNCHING = b"__cudaCDP"
+"""Begin of the names of the device runtime's functions in PTX."""
 _MAX_UNITS = 256
 _MAX_NAME = 255
 
@@ -52,9 +54,24 @@ def linked(line: CommandLine, words: list[str]) -> tuple[bytes, list[bytes], lis
         tools.write(f"unit{number}.o.cubin", image)
         files.append(f"unit{number}.o.cubin")
         texts.append(text)
+    if any(_LAUNCHING in text for text in texts):
+        files.append(_device_runtime(line))
     image = tools_nvcc.link(line["nvlink"], arch, files, [unit.name for unit in units])
     cubin.check_content(image)
     return image, texts, [unit.name for unit in units]
+
+
+def _device_runtime(line: CommandLine) -> str:
+    """Library by which kernels launch kernels and ask for the device.
+
+    :raise CompileError: the host lacks it.
+    """
+    if not line["device-runtime"]:
+        raise CompileError(
+            "a kernel launches kernels or asks for the device, which needs libcudadevrt.a, and this host's toolkit"
+            " lacks it: pip install nvidia-cuda-runtime"
+        )
+    return line["device-runtime"]
 
 
 def split(program: bytes) -> list[Unit]:
