@@ -11,6 +11,8 @@ from tests.unit import c_layers
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("guest_driver", "kernels", "vhost_backend", "virtio_proto")
+CUDA_HEADERS = ROOT / "kernels/cpu/include"
+"""CUDA's headers; files of the same names in `kernels/cuda/host/later` do no more than include these."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def test_upward_dependency_that_is_excused_closes_a_circle(room: Room, edge: tup
 
 def test_headers_of_all_packages_include_one_another_in_no_circle() -> None:
     files = c_layers.sources(ROOT / package for package in PACKAGES)
-    graph = c_layers.graph(ROOT, files, [ROOT], calls=False)
+    graph = c_layers.graph(ROOT, files, [ROOT, CUDA_HEADERS], calls=False)
     circle = c_layers.shortest_circle(graph)
     assert not circle, c_layers.tell(graph, circle)
 
