@@ -27,6 +27,7 @@ extern "C" __global__ void twice(int *data, int count) {
     if (i < count) data[i] *= 2;
 }
 extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
+extern "C" __global__ void beyond(int *data) { data[1000] = 1; }
 extern "C" __global__ void prints(int copies) {
     for (int i = 0; i < copies; i++) printf("%063d\\n", i);
     assert(copies != 2);
@@ -49,14 +50,20 @@ extern "C" __global__ void roaming(volatile int *data) { // the lane that would 
 
 
 @pytest.fixture
-def socket_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def engine(request: pytest.FixtureRequest) -> EngineConfig:
+    """Its parameter is the engine's options."""
+    return EngineConfig("cpu", getattr(request, "param", {}))
+
+
+@pytest.fixture
+def socket_path(tmp_path: Path, engine: EngineConfig, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Its parameter is how long launches may take."""
     vm = VmConfig(
         "a",
         vm_uuid("a"),
         tmp_path / "a",
         REGION_BYTES,
-        engine=EngineConfig("cpu"),
+        engine=engine,
         quota=QuotaConfig(pes=2, memory_bytes=16 * MIB),
         deadline_ns=getattr(request, "param", NO_DEADLINE_NS),
         num_queues=4,
@@ -169,6 +176,17 @@ def test_kernel_that_faults_is_named_and_its_worker_replaced(program: Program) -
     assert reply.status == Status.FAULT
     assert re.match(r"invalid address 0x\w+ in kernel 'stray', block \(0,0,0\), thread \(0,0,0\)$", reply.text)
     assert_serves_again(program)
+
+
+@pytest.mark.parametrize(
+    ("engine", "status"),
+    [({}, Status.OK), ({"guard_pages": True}, Status.FAULT)],
+    indirect=["engine"],
+    ids=["granules", "guard pages"],
+)
+def test_kernel_that_reaches_beyond_its_memory_faults_at_guard_pages_only(program: Program, status: Status) -> None:
+    reply = program.launch("beyond", struct.pack("<Q", program.buffer))
+    assert (reply.status, "in kernel 'beyond'" in reply.text) == (status, status != Status.OK)
 
 
 @pytest.mark.parametrize("socket_path", [100_000_000], indirect=True)

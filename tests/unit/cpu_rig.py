@@ -177,9 +177,9 @@ def make_launch(
 
 
 @contextmanager
-def rig(pes: int = 2) -> Iterator[Rig]:
-    """A started engine; everything is freed at the end."""
-    engine = CpuEngine.open({}, pes, 1 << 30, 10**9)
+def rig(pes: int = 2, *, guard_pages: bool = True) -> Iterator[Rig]:
+    """A started engine; everything is freed at the end. By default, code that reaches beyond an allocation faults."""
+    engine = CpuEngine.open({"guard_pages": guard_pages}, pes, 1 << 30, 10**9)
     engine.start()
     made = Rig(engine)
     try:

@@ -131,6 +131,7 @@ OPTIONS: dict[str, Scalar] = {
     "heap": MIB,
     "lockstep": True,
     "perf_maps": True,
+    "guard_pages": True,
     "cccl": "auto",
     "unknown": 1,
 }
@@ -225,7 +226,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ),
         (
             "vms: {a: {engine: {kind: cpu, options: {threads: 3}}}}",
-            "a.engine.options.threads is not a key; allowed: cccl, lockstep, perf_maps",
+            "a.engine.options.threads is not a key; allowed: cccl, guard_pages, lockstep, perf_maps",
         ),
         (
             "vms: {a: {engine: {kind: cpu, options: {cccl: there}}}}",

@@ -315,7 +315,7 @@ def test_description_names_the_thread_at_which_a_launch_is(queue: Queue) -> None
 
 
 def test_unknown_option_is_refused() -> None:
-    with pytest.raises(EngineError, match="has the option perf_maps, but got colour"):
+    with pytest.raises(EngineError, match="has the options guard_pages, perf_maps, but got colour"):
         CpuEngine.open({"colour": "red"}, 1, 1 << 20, 10**9)
 
 

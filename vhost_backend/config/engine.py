@@ -140,7 +140,12 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "binaries": _flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }
-_CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {"cccl": _libraries, "lockstep": _flag, "perf_maps": _flag}
+_CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
+    "cccl": _libraries,
+    "guard_pages": _flag,
+    "lockstep": _flag,
+    "perf_maps": _flag,
+}
 ENGINE_OPTIONS: Final[Mapping[EngineName, Mapping[str, Parser[Any]]]] = {
     "auto": {**_CUDA_OPTIONS, "cccl": _libraries},
     "cpu": _CPU_OPTIONS,

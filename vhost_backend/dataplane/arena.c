@@ -90,13 +90,32 @@ static void *map_next(struct vgc_engine *engine, uint64_t align, uint64_t size, 
     return MAP_FAILED;
 }
 
+/* mmap() anywhere at a multiple of `align`: of more, of which the rest is given back. */
+static void *map_anywhere(uint64_t align, uint64_t size, int protection, int flags, int fd, int64_t offset)
+{
+    if (align <= PAGE)
+        return mmap(NULL, size, protection, flags, fd, (off_t)offset);
+    uint8_t *room = mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return MAP_FAILED;
+    uint64_t lead = -(uint64_t)(uintptr_t)room & (align - 1);
+    void *got = mmap(room + lead, size, protection, flags | MAP_FIXED, fd, (off_t)offset);
+    int error = errno;
+    if (lead != 0 || got == MAP_FAILED)
+        munmap(room, got == MAP_FAILED ? size + align : lead);
+    if (got != MAP_FAILED)
+        munmap(room + lead + size, align - lead);
+    errno = error;
+    return got;
+}
+
 void *vgc_arena_map(struct vgc_engine *engine, uint64_t at, uint64_t align, uint64_t size, int protection, int flags,
                     int fd, int64_t offset)
 {
     if (at != 0)
         return map_at(engine, at, size, protection, flags, fd, offset);
     if (engine->arena_size == 0)
-        return mmap(NULL, size, protection, flags, fd, (off_t)offset);
+        return map_anywhere(align, size, protection, flags, fd, offset);
     return map_next(engine, align, size, protection, flags, fd, offset);
 }
 

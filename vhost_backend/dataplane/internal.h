@@ -34,8 +34,8 @@
 #define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 enum {
-    VGC_BATCH = 32,              /* most chains popped from a queue before the next queue's turn */
-    VGC_MAX_ALLOCATIONS = 65536, /* of a VM, globals included */
+    VGC_BATCH = 32,               /* most chains popped from a queue before the next queue's turn */
+    VGC_MAX_ALLOCATIONS = 262144, /* of a VM, globals included */
     VGC_MAX_FUNCTIONS = 65536,
     VGC_MAX_PROGRAMS = 4096,
     VGC_MAX_CALLS = 64,  /* CALLs of a VM in flight at once */

@@ -3,6 +3,7 @@
  *   engine.c    creation, operations table      pe.c        processing elements: threads that run blocks
  *   streams.c   operations and streams          schedule.c  one block: regions, barriers, warp operations
  *   memory.c    device memory                   fault.c     signals: faulting kernel and thread
+ *   granules.c  small allocations
  *   loader.c    images                          device.c    functions for kernels: printf, assert, timers
  *   program.c   kernels and variables           position.c  calling PE, block and thread
  *   resident.c  grids whose blocks wait for each other
@@ -33,6 +34,7 @@ enum {
     CPU_ALIGN = 256,     /* alignment of allocations */
     CPU_CACHE_LINE = 64, /* bytes; what many PEs write has a line of its own */
     CPU_GUARD = 4096,
+    CPU_GRANULE = 2 << 20,       /* that small allocations share */
     CPU_SHARED_GUARD = 64 << 10, /* wider, as kernels index shared memory with strides */
     CPU_STACK_BYTES = 1 << 20,
     CPU_SIGNAL_STACK_BYTES = 64 << 10,
@@ -111,6 +113,16 @@ struct cpu_quarantine {
     uint32_t first;
     atomic_uint count;
     uint64_t bytes;
+};
+
+struct cpu_granule;
+
+/* Granules, by address. */
+struct cpu_granules {
+    struct cpu_granule **all;
+    size_t count;
+    size_t room;
+    size_t last; /* index of the one that had the last allocation */
 };
 
 /* Extents that kernels may access, by address. */
@@ -261,6 +273,8 @@ struct cpu_engine {
     struct cpu_event events[VGC_MAX_EVENTS + 1];
     struct vgc_op *waiting; /* EVENT_WAITs at the head of their stream, linked by engine_private */
     struct cpu_output outputs[VGC_MAX_CONTEXTS + 1];
+    bool has_guard_pages; /* an inaccessible page at each end of an allocation */
+    struct cpu_granules granules;
     struct cpu_bounds bounds;
     struct cpu_bounds blocks; /* of malloc() in checked kernels; within the programs' images */
     struct cpu_quarantine quarantine;
@@ -299,6 +313,12 @@ void cpu_unmap_device(struct cpu_engine *engine, uint8_t *base, size_t size);
  * of CPU_GUARD; NULL without memory. */
 uint8_t *cpu_map_guarded(size_t size, size_t guard);
 void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard);
+
+/* granules.c: like cpu_alloc(), cpu_alloc_at() and cpu_free(), for at most an eighth of CPU_GRANULE. */
+int cpu_granules_alloc(struct cpu_engine *engine, uint64_t size, uint64_t *address);
+int cpu_granules_alloc_at(struct cpu_engine *engine, uint64_t address, uint64_t size);
+void cpu_granules_free(struct cpu_engine *engine, uint64_t address, uint64_t size);
+void cpu_granules_close(struct cpu_engine *engine);
 
 /* bounds.c */
 /* False: no memory to note it. `is_fresh`: nothing has written there. */

@@ -44,6 +44,7 @@ static void free_engine(struct cpu_engine *engine)
     }
     cpu_firmware_stop(engine);
     cpu_control_detach(engine);
+    cpu_granules_close(engine);
     cpu_bounds_free(&engine->bounds);
     cpu_bounds_free(&engine->blocks);
     pthread_mutex_destroy(&engine->bounds.lock);
@@ -131,7 +132,7 @@ static struct vgc_device_properties properties(void)
     };
 }
 
-struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
+struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, bool guard_pages, char *why)
 {
     struct cpu_engine *engine = calloc(1, sizeof(*engine));
     if (engine == NULL || cpu_faults_install() != 0) {
@@ -146,6 +147,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, char *why)
     engine->base.alloc_granularity = CPU_ALIGN;
     engine->base.texture_bytes = sizeof(struct vgc_texture);
     engine->base.wake_fd = -1;
+    engine->has_guard_pages = guard_pages;
     pthread_mutex_init(&engine->lock, NULL);
     pthread_mutex_init(&engine->programs_lock, NULL);
     pthread_mutex_init(&engine->sampler.lock, NULL);

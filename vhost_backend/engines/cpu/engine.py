@@ -18,11 +18,16 @@ from vhost_backend.engines.base import (
     LoadedProgram,
     ProgramError,
     ProgramPlace,
+    WorkerNeeds,
 )
 from vhost_backend.engines.cpu import cccl, toolchain
 from vhost_backend.errors import EngineError
 
+_OPTIONS: Final = frozenset({"guard_pages", "perf_maps"})
 _PAGE_BYTES: Final = 4096
+_BESIDE: Final = 4
+"""Part of the quota that may be mapped beside allocations: their ends (memory.c), and what granules cannot give."""
+_BESIDE_BYTES: Final = 16 << 20
 _REGISTERS: Final = 32
 """Registers of a thread, for programs that compute occupancy: x86-64 has 16, AVX2 another 16."""
 _FUNCTION_BYTES: Final = 1024
@@ -42,28 +47,38 @@ def _processor() -> str:
 class CpuEngine(Engine):
     """Engine that runs blocks on threads of this process.
 
-    Its only option is `perf_maps`, which names kernels' code; a VM's other options are for the compiler.
+    Its options are `perf_maps`, which names kernels' code, and `guard_pages`, by which kernels that reach beyond an
+    allocation fault; a VM's other options are for the compiler.
     """
 
     kind: ClassVar[str] = "cpu"
 
-    def __init__(self, pes: int, *, names_code: bool = False) -> None:
+    def __init__(self, pes: int, memory_bytes: int = 0, *, names_code: bool = False, guard_pages: bool = False) -> None:
+        """`memory_bytes` is the VM's quota, of which its limits inside a sandbox depend."""
         self.num_pes = pes
+        self._beside_bytes = 0 if guard_pages else memory_bytes // _BESIDE + _BESIDE_BYTES
         self.names_code = names_code
         self.features = (
             lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS | lib.VGC_F_TEXTURES | lib.VGC_F_GRAPHS
         )
         self.name = f"CPU, {pes} PEs: {_processor()}"[:63]
         self._why = ffi.new("char[]", lib.VGC_CPU_WHY)
-        self.handle = lib.vgc_cpu_engine_new(pes, self._why)
+        self.handle = lib.vgc_cpu_engine_new(pes, guard_pages, self._why)
         if self.handle == ffi.NULL:
             raise EngineError(f"cpu engine: {self._reason()}")
 
     @classmethod
-    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces both
-        if others := options.keys() - {"perf_maps"}:
-            raise EngineError(f"the cpu engine has the option perf_maps, but got {', '.join(sorted(others))}")
-        return cls(pes, names_code=options.get("perf_maps") is True)
+    def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces it
+        if others := options.keys() - _OPTIONS:
+            raise EngineError(
+                f"the cpu engine has the options {', '.join(sorted(_OPTIONS))}, but got {', '.join(sorted(others))}"
+            )
+        return cls(
+            pes,
+            memory_bytes,
+            names_code=options.get("perf_maps") is True,
+            guard_pages=options.get("guard_pages") is True,
+        )
 
     def start(self) -> None:
         """Starts the processing elements.
@@ -72,6 +87,10 @@ class CpuEngine(Engine):
         """
         if lib.vgc_cpu_engine_start(self.handle, self._why) != 0:
             raise EngineError(f"cpu engine: {self._reason()}")
+
+    @property
+    def needs(self) -> WorkerNeeds:
+        return WorkerNeeds(private_bytes=self._beside_bytes)
 
     def image_bytes(self, image_fd: int, size: int) -> int:
         return self._measured(lib.vgc_cpu_image_bytes(image_fd, size, self._why))

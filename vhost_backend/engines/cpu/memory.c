@@ -1,11 +1,18 @@
-/* Device memory: private memory between inaccessible pages, so that overruns fault. An allocation ends at the end of
- * its last page, except for alignment. */
+/* Device memory. Small allocations share granules (granules.c); a larger one has a mapping of its own, with memory
+ * before and behind it. With guard pages, each has its own mapping, and ends at an inaccessible page but for alignment,
+ * so that overruns fault. */
 #include "cpu_engine.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096 };
+enum {
+    PAGE = 4096,
+    LARGEST_SHARED = 256 << 10, /* bytes of an allocation in a granule */
+    LEAD = 16 << 10,            /* bytes before other allocations */
+    LEAST_TAIL = 32 << 10,      /* and behind them: an eighth of their size */
+    MOST_TAIL = 1 << 20,
+};
 
 #define CPU_LARGEST (UINT64_C(1) << 46)
 
@@ -32,7 +39,7 @@ void cpu_unmap_guarded(uint8_t *base, size_t size, size_t guard)
     munmap(base - guard, round_up(size, PAGE) + 2 * guard);
 }
 
-/* Maps guarded memory in the VM's arena, at `at` if that is not 0. */
+/* Maps memory between inaccessible pages in the VM's arena, at `at` if that is not 0. */
 static uint8_t *map_device(struct cpu_engine *engine, uint64_t at, size_t size, int *error)
 {
     size_t pages = round_up(size, PAGE);
@@ -65,51 +72,91 @@ void cpu_unmap_device(struct cpu_engine *engine, uint8_t *base, size_t size)
     vgc_arena_unmap(&engine->base, base - CPU_GUARD, round_up(size, PAGE) + 2 * CPU_GUARD);
 }
 
-/* Bytes from the first page to the begin of the allocation. */
-static uint64_t lead_of(uint64_t size)
+/* ---- allocations with mappings of their own ----------------------------------------------------------------- */
+
+/* The mapping of an allocation: bytes from its first page to the allocation, and in all. */
+struct layout {
+    uint64_t lead;
+    uint64_t bytes;
+};
+
+static struct layout lay_out(const struct cpu_engine *engine, uint64_t size)
 {
-    return round_up(size, PAGE) - round_up(size, CPU_ALIGN);
+    uint64_t pages = round_up(size, PAGE), tail = round_up(size / 8, PAGE);
+    if (engine->has_guard_pages)
+        return (struct layout){pages - round_up(size, CPU_ALIGN), pages};
+    tail = tail < LEAST_TAIL ? LEAST_TAIL : tail > MOST_TAIL ? MOST_TAIL : tail;
+    return (struct layout){LEAD, LEAD + pages + tail};
 }
 
-static int allocate(struct vgc_engine *engine, uint64_t at, uint64_t size, uint64_t *address)
+/* Maps an allocation, at `at` if that is not 0. */
+static int map_own(struct cpu_engine *engine, uint64_t at, uint64_t size, uint64_t *address)
 {
+    struct layout layout = lay_out(engine, size);
     int error = 0;
-    uint8_t *base = map_device(cpu_engine_of(engine), at, size, &error);
+    if (at != 0 && (at <= layout.lead + CPU_GUARD || (at - layout.lead) % PAGE != 0))
+        return -EINVAL;
+    uint8_t *base = map_device(engine, at != 0 ? at - layout.lead : 0, layout.bytes, &error);
     if (base == NULL)
         return error;
-    if (!cpu_bounds_add(&cpu_engine_of(engine)->bounds, (uintptr_t)base + lead_of(size), size, at == 0)) {
-        cpu_unmap_device(cpu_engine_of(engine), base, size);
-        return -ENOMEM;
-    }
     if (size >= 2 << 20)
-        (void)madvise(base, round_up(size, PAGE), MADV_HUGEPAGE);
-    *address = (uint64_t)(uintptr_t)base + lead_of(size);
+        (void)madvise(base, layout.bytes, MADV_HUGEPAGE);
+    *address = (uint64_t)(uintptr_t)base + layout.lead;
     return 0;
 }
 
-int cpu_alloc(struct vgc_engine *engine, uint64_t size, uint64_t *address)
+/* ---- all allocations ---------------------------------------------------------------------------------------- */
+
+static bool is_shared(const struct cpu_engine *engine, uint64_t size)
 {
+    return size <= LARGEST_SHARED && !engine->has_guard_pages;
+}
+
+static void give_back(struct cpu_engine *engine, uint64_t address, uint64_t size)
+{
+    struct layout layout = lay_out(engine, size);
+    if (is_shared(engine, size))
+        cpu_granules_free(engine, address, size);
+    else
+        cpu_unmap_device(engine, (uint8_t *)(uintptr_t)(address - layout.lead), layout.bytes);
+}
+
+int cpu_alloc(struct vgc_engine *base, uint64_t size, uint64_t *address)
+{
+    struct cpu_engine *engine = cpu_engine_of(base);
     if (size == 0)
         size = 1;
-    if (size > CPU_LARGEST || allocate(engine, 0, size, address) != 0)
+    if (size > CPU_LARGEST)
         return -ENOMEM;
-    return 0;
+    int error = is_shared(engine, size) ? cpu_granules_alloc(engine, size, address) : map_own(engine, 0, size, address);
+    if (error != 0)
+        return -ENOMEM;
+    if (cpu_bounds_add(&engine->bounds, *address, size, true))
+        return 0;
+    give_back(engine, *address, size);
+    return -ENOMEM;
 }
 
-int cpu_alloc_at(struct vgc_engine *engine, uint64_t address, uint64_t size)
+int cpu_alloc_at(struct vgc_engine *base, uint64_t address, uint64_t size)
 {
+    struct cpu_engine *engine = cpu_engine_of(base);
     uint64_t got;
-    if (size == 0 || size > CPU_LARGEST || address <= lead_of(size) + CPU_GUARD ||
-        (address - lead_of(size)) % PAGE != 0)
+    if (size == 0 || size > CPU_LARGEST)
         return -EINVAL;
-    return allocate(engine, address - lead_of(size), size, &got);
+    int error =
+        is_shared(engine, size) ? cpu_granules_alloc_at(engine, address, size) : map_own(engine, address, size, &got);
+    if (error != 0)
+        return error;
+    if (cpu_bounds_add(&engine->bounds, address, size, false))
+        return 0;
+    give_back(engine, address, size);
+    return -ENOMEM;
 }
 
-int cpu_free(struct vgc_engine *engine, uint64_t address, uint64_t size)
+int cpu_free(struct vgc_engine *base, uint64_t address, uint64_t size)
 {
-    if (size == 0)
-        size = 1;
-    cpu_bounds_remove(&cpu_engine_of(engine)->bounds, address);
-    cpu_unmap_device(cpu_engine_of(engine), (uint8_t *)(uintptr_t)(address & ~(uint64_t)(PAGE - 1)), size);
+    struct cpu_engine *engine = cpu_engine_of(base);
+    cpu_bounds_remove(&engine->bounds, address);
+    give_back(engine, address, size == 0 ? 1 : size);
     return 0;
 }
