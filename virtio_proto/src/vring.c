@@ -467,7 +467,7 @@ int vgc_vq_take(struct vgc_vq_driver *vq, void **token, uint32_t *len)
     *len = atomic_load_explicit(&elem[1], memory_order_relaxed);
     *token = vq->token[head];
     free_chain(vq, (uint16_t)head);
-    vq->last_used++;
+    __atomic_store_n(&vq->last_used, (uint16_t)(vq->last_used + 1), __ATOMIC_RELAXED); /* for those who only look */
     return 1;
 }
 

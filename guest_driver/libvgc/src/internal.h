@@ -268,7 +268,8 @@ struct vgc_queue {
     uint16_t free_slots[VGC_MAX_SLOTS];
     struct vgc_job *slot_jobs[VGC_MAX_SLOTS];
     struct vgc_job *free_jobs;
-    struct vgc_job *orphans; /* abandoned and done, to be freed outside the mutex */
+    _Atomic(struct vgc_job *)
+        orphans; /* abandoned and done, to be freed outside the mutex; read without it as a hint */
     uint64_t next_request_id;
 };
 

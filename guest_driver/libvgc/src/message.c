@@ -124,7 +124,7 @@ int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, ui
         return vgc_fail(VGC_INVALID_ARGUMENT, "stream %u does not exist; allowed: 0 to %u", stream,
                         device->config.max_streams - 1);
     struct vgc_queue *queue = vgc_queue_current(device);
-    if (queue->orphans != NULL)
+    if (atomic_load_explicit(&queue->orphans, memory_order_relaxed) != NULL)
         vgc_queue_sweep(queue);
     return vgc_message_begin_on(message, queue, opcode, device->context, stream, wait);
 }
