@@ -58,7 +58,7 @@ static void mark(struct cpu_granule *granule, uint32_t first, uint32_t count, bo
     granule->used = taken ? granule->used + count : granule->used - count;
 }
 
-/* First of `count` free units that lie in [from, to), at a multiple of `align`; LAST: there are none. */
+/* First of `count` free units that lie in [from, to), at a multiple of `align`; LAST: no run is that long. */
 static uint32_t find_run(const struct cpu_granule *granule, uint32_t from, uint32_t to, uint32_t count, uint32_t align)
 {
     uint32_t first = (from + align - 1) / align * align;
