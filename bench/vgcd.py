@@ -90,7 +90,7 @@ def configuration(
         "sandbox": "best-effort",
         "quota": {"memory": f"{MEMORY_MIB}M", "pes": threads, "queue_depth": 1024},
     }
-    options = {"cache": str(cache), "log": {"level": "info"}, "control": dict(control or {})}
+    options = {"cache": str(cache), "log": {"level": "info"}, "control": dict(control or {}), "overcommit": True}
     return json.dumps({"vms": {"bench": vm}, **options}, indent=2)
 
 

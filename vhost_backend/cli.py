@@ -24,8 +24,9 @@ from vhost_backend.config.daemon import DaemonConfig
 from vhost_backend.control.api import token_cli
 from vhost_backend.control.firmware import cli as firmware_command
 from vhost_backend.daemon import housing, server
+from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import compile_service
-from vhost_backend.daemon.engines import Engines, host_engines
+from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
@@ -98,6 +99,7 @@ def _add_single_options(parser: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--pes", type=int, metavar="N", help="processing elements the VM may use (default: all)")
     one.add_argument("--memory", metavar="SIZE", help="device memory the VM may use (default: 256M)")
+    one.add_argument("--overcommit", action="store_true", help="allow more of both than the host has")
     one.add_argument("--queue-depth", type=int, metavar="N", help="requests the VM may have in flight (default: 256)")
     one.add_argument("--deadline", metavar="TIME", help="longest time a kernel may run (default: 10s)")
     one.add_argument("--num-queues", type=int, metavar="N", help="virtqueues (default: 16)")
@@ -131,7 +133,8 @@ def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
     )
     log_options = _present(format=arguments.log_format, level=arguments.log_level)
     control = _present(socket=_absolute(arguments.control_socket))
-    text = yaml.safe_dump({"vms": {arguments.name: vm}, "log": log_options, "control": control})
+    root = {"vms": {arguments.name: vm}, "log": log_options, "control": control, "overcommit": arguments.overcommit}
+    text = yaml.safe_dump(root)
     return configuration.parse(text, "command line", numbered=False)
 
 
@@ -153,11 +156,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
     log.configure(config.log.format, config.log.level)
+    for excess in _fitting(config, [Share(vm) for vm in config.vms]):
+        log.get_logger().warning("overcommitted", what=excess.text)
     _check_host(config)
     with contextlib.ExitStack() as claims:
         config = housing.house(config, claims)
         server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
     return 0
+
+
+def _fitting(config: DaemonConfig, shares: Sequence[Share]) -> list[Excess]:
+    """Excesses of what the VMs may use over what is there.
+
+    :raise ConfigError: there are some, and the configuration does not allow it.
+    """
+    found = excesses(shares, Capacity.of_host())
+    if found and not config.overcommit:
+        raise ConfigError([str(excess) for excess in found])
+    return found
 
 
 def _engines(config: DaemonConfig) -> Engines:
@@ -180,10 +196,14 @@ def _check_host(config: DaemonConfig) -> None:
 
 def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
+    choices = asyncio.run(_engines_here(config))
+    over = _fitting(config, [Share(choice.config, choice.gpu) for choice in choices])
     with _to_reader():
         print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
-        for line in (*asyncio.run(_engines_here(config)), *housing.describe(config)):
+        for line in (*(choice.describe() for choice in choices), *housing.describe(config)):
             print(f"on this host: {line}")
+        for excess in over:
+            print(f"overcommitted: {excess.text}")
         for line in _cache_domains(config):
             print(f"compiled programs: {line}")
     return 0
@@ -210,7 +230,7 @@ def _cache_domains(config: DaemonConfig) -> list[str]:
     return [*shared, *([f"each its own: {', '.join(alone)}"] if alone else [])]
 
 
-async def _engines_here(config: DaemonConfig) -> list[str]:
+async def _engines_here(config: DaemonConfig) -> list[Choice]:
     """Engine that each VM would get, if all of them connected now, one after the other."""
     engines = _engines(config)
     with contextlib.ExitStack() as sessions:
@@ -218,7 +238,7 @@ async def _engines_here(config: DaemonConfig) -> list[str]:
         for vm in config.vms:
             choices.append(await engines.choose(vm))
             sessions.enter_context(engines.promised(choices[-1]))
-    return [choice.describe() for choice in choices]
+    return choices
 
 
 def _doctor(_arguments: argparse.Namespace) -> int:

@@ -138,6 +138,14 @@ def choice(*allowed: str) -> Parser[str]:
     return parse
 
 
+def flag(problems: Problems, path: str, at: Located) -> bool | None:
+    """Parser of a truth value."""
+    if isinstance(at.value, bool):
+        return at.value
+    problems.add(at, path, "true or false")
+    return None
+
+
 def scaled(units: Mapping[str, int], low: int, high: int, allowed: str) -> Parser[int]:
     """Parser of a number with a unit; a bare number counts in the unit ""."""
     pattern = re.compile(rf"(\d{{1,19}})\s*({'|'.join(units)})(?:i?b)?", re.IGNORECASE)

@@ -126,6 +126,7 @@ class Vgcd:
             "log": {"level": self._log_level},
             "cache": str(self.folder / "cache"),
             "control": {"socket": str(self.control_socket)},
+            "overcommit": True,  # guests are to see several elements on machines that have two cores
             "vms": {name: vm.section(self.folder) for name, vm in self._vms.items()},
         }
 

@@ -32,6 +32,7 @@ from virtio_proto.yaml_values import (
     Parser,
     Problems,
     choice,
+    flag,
     integer,
     path_of,
     plain_name,
@@ -114,6 +115,8 @@ class DaemonConfig:
     control: ControlConfig = field(default_factory=ControlConfig)
     cgroups: Cgroups = "auto"
     """Control groups of VMs: auto, where the host has them; required; or off."""
+    overcommit: bool = False
+    """True: VMs together may use more processing elements and memory than the host has."""
     users: UserRange | None = None
     """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
 
@@ -253,6 +256,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
         raise ConfigError(problems.found)
     keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
     keys |= {"control": parse_control, "users": _users, "cgroups": choice("auto", "required", "off")}
+    keys["overcommit"] = flag
     table = table_of(problems, "", root, keys)
     vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
     if problems.found:

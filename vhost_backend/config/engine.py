@@ -20,6 +20,7 @@ from virtio_proto.yaml_values import (
     Problems,
     Scalar,
     choice,
+    flag,
     path_of,
     scaled,
     table_of,
@@ -108,13 +109,6 @@ def _driver(problems: Problems, path: str, at: Located) -> str | None:
     return None if found is None else str(found)
 
 
-def _flag(problems: Problems, path: str, at: Located) -> bool | None:
-    if isinstance(at.value, bool):
-        return at.value
-    problems.add(at, path, "true or false")
-    return None
-
-
 def _unparsed(_problems: Problems, _path: str, at: Located) -> Located:
     """Leaves the options for `_options`, because they depend on the kind."""
     return at
@@ -137,14 +131,14 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "completion": choice("auto", "memory", "event"),
     "memory": choice("pool", "mapped"),
     "hooks": choice("auto", "on", "off"),
-    "binaries": _flag,
+    "binaries": flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }
 _CPU_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "cccl": _libraries,
-    "guard_pages": _flag,
-    "lockstep": _flag,
-    "perf_maps": _flag,
+    "guard_pages": flag,
+    "lockstep": flag,
+    "perf_maps": flag,
 }
 ENGINE_OPTIONS: Final[Mapping[EngineName, Mapping[str, Parser[Any]]]] = {
     "auto": {**_CUDA_OPTIONS, "cccl": _libraries},

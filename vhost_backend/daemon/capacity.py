@@ -1,0 +1,120 @@
+"""Sums of what VMs may use, compared with what the host and its GPUs have.
+
+Processing elements count for VMs whose quota names a number: a VM without one shares all that there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from vhost_backend.config.daemon import VmConfig
+from vhost_backend.daemon.gpus import Gpu
+from virtio_proto.yaml_values import GIB, MIB
+
+_MEMINFO: Final = Path("/proc/meminfo")
+_OWN_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Limit of the container that this process may be in, in either version of control groups."""
+_GPU_NODES: Final = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+"""Device nodes of which a host has one if it has an NVIDIA GPU: Linux's, and WSL's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Processors and memory of a host, as far as this process may use them."""
+
+    cores: int
+    memory_bytes: int
+
+    @classmethod
+    def of_host(cls) -> Self:
+        total = next(line for line in _MEMINFO.read_text().splitlines() if line.startswith("MemTotal:"))
+        limits = [int(total.split()[1]) << 10]
+        for path in _OWN_LIMITS:
+            text = path.read_text().strip() if path.is_file() else ""
+            limits += [int(text)] if text.isdecimal() else []
+        return cls(len(os.sched_getaffinity(0)), min(limits))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A VM with the GPU that it gets; None: it computes on the host's cores, or that is not known."""
+
+    vm: VmConfig
+    gpu: Gpu | None = None
+
+    @property
+    def uses_cores(self) -> bool:
+        kind = self.vm.engine.kind
+        return self.gpu is None and (kind == "cpu" or (kind == "auto" and not self._may_find_gpu))
+
+    @property
+    def _may_find_gpu(self) -> bool:
+        return "driver" in self.vm.engine.options or any(map(Path.exists, _GPU_NODES))
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """More of something than there is."""
+
+    text: str
+    """What is asked, by whom, and what there is."""
+    remedy: str
+    """What would make it fit."""
+
+    def __str__(self) -> str:
+        return f"{self.text}; allowed: {self.remedy}, or overcommit: true"
+
+
+def excesses(shares: Sequence[Share], host: Capacity) -> list[Excess]:
+    """Excesses of what the VMs may use together over what is there; none if all fits."""
+    on_host = [share.vm for share in shares if share.uses_cores]
+    found = [*_of_elements(on_host, host.cores, "this host has", "core")]
+    needs = {
+        share.vm.name: share.vm.region_bytes + (share.vm.quota.memory_bytes if share.uses_cores else 0)
+        for share in shares
+    }
+    found += _of_memory(needs, host.memory_bytes, "this host has", "quota.memory and region")
+    gpus = {share.gpu.uuid: share.gpu for share in shares if share.gpu is not None}
+    for gpu in gpus.values():
+        there = [share.vm for share in shares if share.gpu is gpu]
+        has = f"GPU {gpu.index} ({gpu.name}) has"
+        found += _of_elements(there, gpu.num_pes, has, "multiprocessor")
+        found += _of_memory({vm.name: vm.quota.memory_bytes for vm in there}, gpu.memory_bytes, has, "quota.memory")
+    return found
+
+
+def _of_elements(vms: Iterable[VmConfig], most: int, has: str, name: str) -> Iterator[Excess]:
+    asked = {vm.name: vm.quota.pes for vm in vms if vm.quota.pes is not None}
+    total = sum(asked.values())
+    if total > most:
+        what = f"{_told(asked)} {_may(asked)} use {total} processing elements"
+        yield Excess(
+            f"{what}, and {has} {most} {name}{'s' * (most != 1)}",
+            f"quota.pes of {most} in all, or none, which shares them",
+        )
+
+
+def _of_memory(needs: dict[str, int], most: int, has: str, keys: str) -> Iterator[Excess]:
+    total = sum(needs.values())
+    if total > most:
+        what = f"{_told(needs)} {_may(needs)} use {_size(total)} of memory"
+        yield Excess(f"{what}, and {has} {_size(most)}", f"{keys} of {_size(most)} in all")
+
+
+def _told(asked: dict[str, int], most: int = 8) -> str:
+    """Names of the VMs, those that ask the most first."""
+    names = sorted(asked, key=lambda name: -asked[name])
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ("the VM " if len(names) == 1 else "the VMs ") + ", ".join(names[:most]) + more
+
+
+def _may(asked: dict[str, int]) -> str:
+    return "may" if len(asked) == 1 else "together may"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"
