@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +21,12 @@ import yaml
 
 from vhost_backend import log, sockets
 from vhost_backend.config import daemon as configuration
-from vhost_backend.config.daemon import DaemonConfig
+from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.control.api import token_cli
 from vhost_backend.control.firmware import cli as firmware_command
 from vhost_backend.daemon import housing, server
 from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
-from vhost_backend.daemon.compile_setup import compile_service
+from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
@@ -151,18 +152,37 @@ def _single(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
-    return _serve(config, sockets.activated(os.environ, [vm.name for vm in config.vms]))
+    handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
+    return _serve(config, handed_over, lambda: _checked(configuration.load(arguments.config)))
 
 
-def _serve(config: DaemonConfig, handed_over: dict[str, Any]) -> int:
+def _serve(config: DaemonConfig, handed_over: dict[str, Any], source: server.Source | None = None) -> int:
     log.configure(config.log.format, config.log.level)
+    _checked(config)
+    with contextlib.ExitStack() as lease:
+        offered = housing.Housing.open(config, lease)
+        compiler = compile_service(replace(config, vms=()))
+
+        def house(vm: VmConfig, own: contextlib.ExitStack) -> VmConfig:
+            housed = offered.house(vm, own)
+            admit(compiler, housed)
+            own.callback(compiler.dismiss, vm.name)
+            return housed
+
+        server.run(server.Daemon(config, compiler, _engines(config), handed_over, house=house), source)
+    return 0
+
+
+def _checked(config: DaemonConfig) -> DaemonConfig:
+    """The configuration itself, if it fits this host.
+
+    :raise ConfigError: its VMs may use more than the host has.
+    :raise HostError: the host cannot isolate a VM.
+    """
     for excess in _fitting(config, [Share(vm) for vm in config.vms]):
         log.get_logger().warning("overcommitted", what=excess.text)
     _check_host(config)
-    with contextlib.ExitStack() as claims:
-        config = housing.house(config, claims)
-        server.run(server.Daemon(config, compile_service(config), _engines(config), handed_over))
-    return 0
+    return config
 
 
 def _fitting(config: DaemonConfig, shares: Sequence[Share]) -> list[Excess]:

@@ -38,9 +38,9 @@ class Rig:
         self.clock = clock
         self.config = ControlConfig(socket=self.path, host="h1", **config)
         self.bus = StrictEventBus(get_logger())
-        self.system = ControlSystem(
-            self.config, self.bus, vms, FakeHost(), FakeCompiler(), log=get_logger(), clock_ns=clock
-        )
+        self.system = ControlSystem(self.config, self.bus, FakeHost(), FakeCompiler(), log=get_logger(), clock_ns=clock)
+        for vm in vms:
+            self.system.admit(vm)
         self._clients: list[Client] = []
 
     async def client(self, token: str | None = None) -> Client:

@@ -1,4 +1,4 @@
-"""What VMs may use together is compared with what the host and its GPUs have."""
+"""Sums of what VMs may use, compared with what the host and its GPUs have."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from vhost_backend.cgroups.limits import Limits
 from vhost_backend.cgroups.versions import V1
 from vhost_backend.config.daemon import parse
 from vhost_backend.daemon import housing
+from vhost_backend.daemon.housing import Housing
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import launch, spawn
@@ -214,9 +215,12 @@ def lease() -> Iterator[contextlib.ExitStack]:
         yield stack
 
 
-def test_each_vm_gets_a_group(own: Home, lease: contextlib.ExitStack) -> None:
-    config = housing.with_cgroups(parse("vms: {a: {socket: /s/a}, b: {socket: /s/b}}"), lease)
-    doors = [door for vm in config.vms if vm.quarters.cgroup is not None for door in vm.quarters.cgroup.doors]
+def test_each_vm_gets_a_group(monkeypatch: pytest.MonkeyPatch, own: Home, lease: contextlib.ExitStack) -> None:
+    monkeypatch.setattr(spawn, "users_of_workers", missing)
+    config = parse("vms: {a: {socket: /s/a}, b: {socket: /s/b}}")
+    offered = Housing.open(config, lease)
+    groups = [offered.house(vm, lease).quarters.cgroup for vm in config.vms]
+    doors = [door for group in groups if group is not None for door in group.doors]
     assert {door.parent.name for door in doors} == {"vm-a", "vm-b"}
     assert all(door.exists() for door in doors)
     lease.close()
@@ -233,9 +237,9 @@ def test_groups_may_be_done_without_unless_they_are_required(
     monkeypatch.setattr(host, "find", lacking)
     for choice in ("auto", "off"):
         config = parse(f"cgroups: {choice}\nvms: {{a: {{socket: /s/a}}}}")
-        assert housing.with_cgroups(config, lease) == config
+        assert Housing.open(config, lease).home is None
     with pytest.raises(HostError, match="no reason"):
-        housing.with_cgroups(parse("cgroups: required\nvms: {a: {socket: /s/a}}"), lease)
+        Housing.open(parse("cgroups: required\nvms: {a: {socket: /s/a}}"), lease)
     with pytest.raises(ConfigError, match=r"cgroups is 'yes'; allowed: auto or required or off"):
         parse("cgroups: 'yes'\nvms: {a: {socket: /s/a}}")
 

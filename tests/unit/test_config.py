@@ -11,7 +11,7 @@ import pytest
 from vhost_backend.config import daemon as config
 from vhost_backend.config import engine as engine_config
 from vhost_backend.config.daemon import MIB, EngineConfig, VmConfig
-from vhost_backend.daemon.compile_setup import cache_domains
+from vhost_backend.daemon.compile_setup import cache_domain
 from vhost_backend.engines.registry import KINDS, engine_class
 from vhost_backend.errors import ConfigError, EngineError
 from virtio_proto.yaml_values import Scalar
@@ -58,10 +58,10 @@ def test_vm_without_settings_has_defaults() -> None:
 
 def test_programs_are_shared_only_within_a_domain() -> None:
     found = config.parse("defaults: {cache_domain: all}\nvms: {a: {cache_domain: b}, b: {cache_domain: b}, c: , all: }")
-    domains = cache_domains(found)
+    domains = {vm.name: cache_domain(vm) for vm in found.vms}
     assert domains["a"] == domains["b"] != domains["c"] == domains["all"]
-    alone = cache_domains(config.parse("vms: {a: , b: , c: {cache_domain: a}}"))
-    assert len(set(alone.values())) == 3
+    alone = config.parse("vms: {a: , b: , c: {cache_domain: a}}").vms
+    assert len(set(map(cache_domain, alone))) == 3
 
 
 @pytest.mark.parametrize(

@@ -82,5 +82,6 @@ def test_unit_starts_the_daemon_where_the_socket_is(vm: config.VmConfig) -> None
     assert vm.socket.parent.parent == Path("/run")
 
 
-def test_unit_does_not_claim_that_the_configuration_can_be_reloaded() -> None:
-    assert "ExecReload" not in (FOLDER / "vgcd.service").read_text()
+def test_unit_reloads_the_configuration_by_the_signal_that_the_daemon_takes() -> None:
+    """`protocol/test_reload.py` has the daemon take it."""
+    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in (FOLDER / "vgcd.service").read_text()

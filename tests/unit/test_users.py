@@ -7,6 +7,7 @@ import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tests.waiting import until
 from vhost_backend import users
 from vhost_backend.config.daemon import parse
-from vhost_backend.daemon import housing
+from vhost_backend.daemon.housing import Housing
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import launch, spawn
@@ -124,8 +125,9 @@ def test_ordinary_user_needs_the_package_uidmap(monkeypatch: pytest.MonkeyPatch,
 
 def test_each_vm_gets_a_user(monkeypatch: pytest.MonkeyPatch, claims: contextlib.ExitStack) -> None:
     monkeypatch.setattr(spawn, "users_of_workers", lambda _wanted: SMALL)
-    config = housing.with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
-    numbers = {vm.quarters.user for vm in config.vms}
+    config = parse(f"users: {SMALL}\n{TWO_VMS}")
+    offered = Housing.open(replace(config, cgroups="off"), claims)
+    numbers = {offered.house(vm, claims).quarters.user for vm in config.vms}
     assert len(numbers) == 2
     assert all(number in range(SMALL.first, SMALL.first + SMALL.count) for number in numbers if number is not None)
 
@@ -137,10 +139,11 @@ def test_vms_share_a_user_where_there_is_no_other(
         raise HostError("no reason", "get some")
 
     monkeypatch.setattr(spawn, "users_of_workers", lacking)
-    config = parse(TWO_VMS)
-    assert housing.with_users(config, claims) == config
+    config = replace(parse(TWO_VMS), cgroups="off")
+    offered = Housing.open(config, claims)
+    assert [offered.house(vm, claims) for vm in config.vms] == list(config.vms)
     with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason \(get some; or leave 'users' out"):
-        housing.with_users(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
+        Housing.open(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")

@@ -23,7 +23,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd
-from vhost_backend.sandbox.terms import SandboxMode
+from vhost_backend.sandbox.terms import STRICT_MODES, SandboxMode
 from virtio_proto.schema import LIMITS, ProgramKind
 
 _T = TypeVar("_T")
@@ -137,13 +137,25 @@ class CompileService:
         self._log = log
         self._policy = policy or ServicePolicy()
         self._memory = memory or MemoryCache()
-        self._domains = domains or {}
-        self._quarters = quarters or {}
+        self._domains = dict(domains or {})
+        self._quarters = dict(quarters or {})
         self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.runs = 0
         """Number of compiler processes started; a program whose compilation was stopped for others counts twice."""
+
+    def admit(self, vm: str, domain: str, quarters: Quarters, mode: SandboxMode) -> None:
+        """Sets cache domain and quarters of a VM, before its first program; the sandbox gets as strict as `mode`."""
+        self._domains[vm] = domain
+        self._quarters[vm] = quarters
+        if self._mode not in STRICT_MODES:
+            self._mode = mode
+
+    def dismiss(self, vm: str) -> None:
+        """Forgets a VM that has no programs in work."""
+        self._domains.pop(vm, None)
+        self._quarters.pop(vm, None)
 
     def submit(
         self, vm: str, kind: ProgramKind, source_fd: int, options: tuple[str, ...], target: Target

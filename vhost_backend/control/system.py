@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
@@ -48,7 +48,6 @@ class ControlSystem:
         self,
         config: ControlConfig,
         bus: EventBus,
-        vms: Iterable[ControlledVm],
         host: Host,
         compiler: Compiler,
         *,
@@ -62,7 +61,7 @@ class ControlSystem:
         self.tasks = tasks = BackgroundTasks(log)
         self.hub = hub = PushHub(log, clock_ns)
         EventPushes(bus, hub, clock_ns)  # the first subscriber: clients see an event before its consequences
-        self.registry = InstanceRegistry(vms, bus, hub, tasks, log, quota=config.channels, clock_ns=clock_ns)
+        self.registry = InstanceRegistry(bus, hub, tasks, log, quota=config.channels, clock_ns=clock_ns)
         self.firmware = FirmwareManager(
             signing.public_keys(config.firmware_keys),
             compiler,
@@ -101,6 +100,14 @@ class ControlSystem:
             hello=self.hello,
             ended=self.registry.connection_ended,
         )
+
+    def admit(self, vm: ControlledVm) -> None:
+        """Watches and steers a VM from now on."""
+        self.registry.admit(vm)
+
+    def dismiss(self, name: str) -> None:
+        """Forgets a VM that has no worker."""
+        self.registry.dismiss(name)
 
     def hello(self, peer: Peer) -> dict[str, Any]:
         """Answer to a peer's ``hello``."""

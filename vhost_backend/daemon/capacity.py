@@ -61,9 +61,9 @@ class Excess:
     """More of something than there is."""
 
     text: str
-    """What is asked, by whom, and what there is."""
+    """Amount that is asked, by whom, and the amount that there is."""
     remedy: str
-    """What would make it fit."""
+    """Change that would make it fit."""
 
     def __str__(self) -> str:
         return f"{self.text}; allowed: {self.remedy}, or overcommit: true"

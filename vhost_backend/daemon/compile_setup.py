@@ -11,11 +11,10 @@ from typing import Final
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import CompileJob, Target
 from vhost_backend.compiler.service import CompileService
-from vhost_backend.config.daemon import DaemonConfig, SandboxMode
+from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.log import get_logger
-from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox.terms import STRICT_MODES
 from virtio_proto.schema import ProgramKind, Status
 
@@ -41,28 +40,28 @@ def describe(target: Target, kind: ProgramKind, source: bytes, options: tuple[st
 
 
 def compile_service(config: DaemonConfig) -> CompileService:
-    """Makes the service for all VMs of `config`; its sandbox is as strict as that of the strictest VM.
+    """Makes the service for the VMs of `config`; `admit` adds others.
 
     :raise HostError: the cache cannot be used.
     """
-    strict = any(vm.sandbox in STRICT_MODES for vm in config.vms)
     disk = DiskCache(config.cache or default_cache())
-    mode: SandboxMode = "strict" if strict else "best-effort"
-    domains, quarters = cache_domains(config), compile_quarters(config)
-    return CompileService(describe, disk, mode=mode, log=get_logger(), domains=domains, quarters=quarters)
+    service = CompileService(describe, disk, mode="best-effort", log=get_logger())
+    for vm in config.vms:
+        admit(service, vm)
+    return service
 
 
-def compile_quarters(config: DaemonConfig) -> dict[str, Quarters]:
-    """Quarters of each VM's compilers, by the VM's name: the VM's.
+def admit(service: CompileService, vm: VmConfig) -> None:
+    """Has the service compile for a VM in its quarters; its sandbox is as strict as that of the strictest VM so far.
 
     Kernels before 5.14 count a user's processes across user namespaces, so that a VM's worker and its compilers would be
     in the way of each other's limits: there the compilers of all VMs share a user.
     """
     release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
-    own_user = release >= _COUNTS_BY_NAMESPACE
-    return {vm.name: vm.quarters if own_user else replace(vm.quarters, user=None) for vm in config.vms}
+    quarters = vm.quarters if release >= _COUNTS_BY_NAMESPACE else replace(vm.quarters, user=None)
+    service.admit(vm.name, cache_domain(vm), quarters, "strict" if vm.sandbox in STRICT_MODES else "best-effort")
 
 
-def cache_domains(config: DaemonConfig) -> dict[str, str]:
-    """Cache domain of each VM, by the VM's name: shared ones as configured, else one that is the VM's alone."""
-    return {vm.name: f"vm {vm.uuid}" if vm.cache_domain is None else f"shared {vm.cache_domain}" for vm in config.vms}
+def cache_domain(vm: VmConfig) -> str:
+    """Cache domain of a VM: a shared one as configured, else one that is the VM's alone."""
+    return f"vm {vm.uuid}" if vm.cache_domain is None else f"shared {vm.cache_domain}"

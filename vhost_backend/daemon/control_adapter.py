@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final
@@ -167,8 +167,8 @@ def software_gpu_uuid() -> str:
 class DaemonHost:
     """Implements `vhost_backend.control.links.vm_port.Host`."""
 
-    def __init__(self, vms: Iterable[Vm], engines: Engines, bus: EventBus) -> None:
-        self._vms = list(vms)
+    def __init__(self, vms: Collection[Vm], engines: Engines, bus: EventBus) -> None:
+        self._vms = vms
         self._engines = engines
         self._bus = bus
         self._watch: GpuWatch | None = None
@@ -176,7 +176,7 @@ class DaemonHost:
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """The software GPU, and the GPUs that the drivers of VMs with a CUDA engine see."""
         found: dict[str, GpuInfo] = {"": _software_gpu()}
-        for vm in self._vms:
+        for vm in list(self._vms):
             if vm.config.engine.kind in ("auto", "cuda"):
                 survey = await self._engines.survey(vm.config.engine)
                 found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}

@@ -1,32 +1,61 @@
-"""Housing of VMs: each gets its quarters from the host, a user and a control group, when the daemon starts."""
+"""Housing of VMs: each gets its quarters from the host, a user and a control group, while the daemon serves it."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from vhost_backend import log, users
 from vhost_backend.cgroups import host as cgroups
+from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE
 from vhost_backend.sandbox import spawn
+from vhost_backend.users import UserRange
 
 _NO_CGROUPS: Final = "limits hold for each process, not for a VM, and count the memory that it has mapped; nothing bounds the processors that it keeps busy"
 
 
-def house(config: DaemonConfig, lease: contextlib.ExitStack) -> DaemonConfig:
-    """Gives each VM the quarters that the configuration and the host allow; `lease` gives them back.
+@dataclass(frozen=True, slots=True)
+class Housing:
+    """Offer of the host to VMs."""
 
-    :raise HostError: the configuration demands what the host does not have.
-    """
-    housed = with_cgroups(with_users(config, lease), lease)
-    for vm in housed.vms:
-        if vm.quarters != NOWHERE:
-            group = None if vm.quarters.cgroup is None else str(vm.quarters.cgroup)
-            log.get_logger(vm=vm.name).info("housed", user=vm.quarters.user, group=group)
-    return housed
+    among: UserRange | None = None
+    """Range of users of which each VM gets one; None: all share a user."""
+    home: Cgroup | None = None
+    """Group in which each VM gets one; None: the host has no control groups, or they are off."""
+
+    @classmethod
+    def open(cls, config: DaemonConfig, lease: contextlib.ExitStack) -> Self:
+        """Finds what the configuration and the host allow; `lease` gives it back, after all VMs have left.
+
+        :raise HostError: the configuration demands what the host does not have.
+        """
+        return cls(_users(config), _home(config, lease))
+
+    def house(self, vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
+        """Gives a VM its quarters, which `lease` gives back.
+
+        :raise HostError: no user is free, or the host makes no control group.
+        """
+        quarters = NOWHERE
+        if self.among is not None:
+            user = users.claim(vm.uuid, self.among)
+            lease.callback(user.close)
+            quarters = replace(quarters, user=user.number)
+        if self.home is not None:
+            try:
+                group = self.home.child(f"vm-{vm.name}")
+            except OSError as error:
+                raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
+            lease.callback(self.home.leave, group)
+            quarters = replace(quarters, cgroup=group)
+        if quarters != NOWHERE:
+            shown = None if quarters.cgroup is None else str(quarters.cgroup)
+            log.get_logger(vm=vm.name).info("housed", user=quarters.user, group=shown)
+        return replace(vm, quarters=quarters)
 
 
 def describe(config: DaemonConfig) -> list[str]:
@@ -50,49 +79,35 @@ def describe(config: DaemonConfig) -> list[str]:
     return lines
 
 
-def with_users(config: DaemonConfig, claims: contextlib.ExitStack) -> DaemonConfig:
-    """Gives each VM a user of its own, which `claims` gives back.
+def _users(config: DaemonConfig) -> UserRange | None:
+    """Range of users for VMs.
 
-    :raise HostError: the configuration names users, and this process cannot run others as them, or none is free.
+    :raise HostError: the configuration names users, and this process cannot run others as them.
     """
     try:
-        among = spawn.users_of_workers(config.users)
+        return spawn.users_of_workers(config.users)
     except HostError as error:
         if config.users is not None:
             hint = "; ".join(filter(None, (error.hint, "or leave 'users' out of the configuration")))
             raise HostError(f"users {config.users} cannot be had: {error.text}", hint) from error
         log.get_logger().warning("users_shared", means="all VMs' sandboxed processes have one user", why=str(error))
-        return config
-
-    def claimed(vm: VmConfig) -> VmConfig:
-        user = users.claim(vm.uuid, among)
-        claims.callback(user.close)
-        return replace(vm, quarters=replace(vm.quarters, user=user.number))
-
-    return replace(config, vms=tuple(map(claimed, config.vms)))
+        return None
 
 
-def with_cgroups(config: DaemonConfig, made: contextlib.ExitStack) -> DaemonConfig:
-    """Gives each VM a control group of its own, which `made` removes.
+def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> Cgroup | None:
+    """The daemon's own group, which `lease` removes.
 
     :raise HostError: the configuration requires control groups, and this host does not let us have them.
     """
     if config.cgroups == "off":
-        return config
+        return None
     try:
         home = cgroups.find()
     except HostError as error:
         if config.cgroups == "required":
             raise
         log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
-        return config
-    made.callback(home.close)
+        return None
+    lease.callback(home.close)
     log.get_logger().info("cgroups", group=str(home))
-
-    def housed(vm: VmConfig) -> VmConfig:
-        return replace(vm, quarters=replace(vm.quarters, cgroup=home.group.child(f"vm-{vm.name}")))
-
-    try:
-        return replace(config, vms=tuple(map(housed, config.vms)))
-    except OSError as error:
-        raise HostError(f"cannot make the VMs' control groups: {error}") from error
+    return home.group

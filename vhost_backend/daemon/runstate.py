@@ -62,7 +62,7 @@ TABLE: Final[Mapping[Runstate, Row]] = {
         {
             Runstate.STARTING: "a frontend connected",
             Runstate.NO_ENGINE: "a frontend connected, and the configured engine cannot be had",
-            Runstate.CLOSED: "the daemon ends",
+            Runstate.CLOSED: "the daemon ends, or serves the VM no more",
         },
     ),
     Runstate.NO_ENGINE: Row(

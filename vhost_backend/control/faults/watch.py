@@ -87,7 +87,8 @@ class FaultWatch:
         if kind is None or self._is_known(event.vm, kind, now_ns):
             return
         text = printable(event.loss.reason)
-        gpu = self._registry.sides[event.vm].vm.facts().gpu
+        side = self._registry.sides.get(event.vm)
+        gpu = "" if side is None else side.vm.facts().gpu
         self.book.add(gpu=gpu, vm=event.vm, pe=None, kind=kind, text=text, time_ns=now_ns)
 
     def _is_known(self, vm: str, kind: str, now_ns: int) -> bool:
@@ -142,8 +143,9 @@ class FaultWatch:
 
     async def _act(self, policy: Policy, fault: Fault) -> None:
         try:
-            side = self._registry.sides[fault.vm]
-            result = await self._actions[policy.config.action](side, policy.config)
+            side = self._registry.sides.get(fault.vm)
+            act = self._actions[policy.config.action]
+            result = "left out: the VM has left" if side is None else await act(side, policy.config)
         except RefusedError as error:
             result = f"failed: {error}"
         finally:

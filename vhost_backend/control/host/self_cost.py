@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ class SelfCost:
     """Computes rates between the present and the last but one reading, so over at least a second."""
 
     def __init__(self, sides: Iterable[VmSide], budget_percent: float, clock_ns: Callable[[], int]) -> None:
-        self._sides = list(sides)
+        self._sides = sides
         self._budget_percent = budget_percent
         self._clock_ns = clock_ns
         self._before = self._now = self._read()
@@ -44,7 +44,7 @@ class SelfCost:
         elapsed_ns = max(1, now.at_ns - before.at_ns)
         visible = list(visible)
         names = [side.name for side in visible]
-        records = sum(now.records[name] - before.records[name] for name in names)
+        records = sum(_rise(before.records, now.records, name) for name in names)
         return {
             "cpu_percent": round(100 * (now.cpu_ns - before.cpu_ns) / elapsed_ns, 3),
             "memory_bytes": int(_STATM.read_text().split()[1]) * resource.getpagesize(),
@@ -54,7 +54,7 @@ class SelfCost:
             "budget_percent": self._budget_percent,
             "cost_percent": {
                 side.name: 100
-                * (now.cost_ns[side.name] - before.cost_ns[side.name])
+                * _rise(before.cost_ns, now.cost_ns, side.name)
                 / (elapsed_ns * max(1, side.vm.channels.num_pes))
                 for side in visible
             },
@@ -68,3 +68,8 @@ class SelfCost:
             records={side.name: side.records_seen for side in self._sides},
             cost_ns={side.name: side.cost_seen_ns for side in self._sides},
         )
+
+
+def _rise(before: Mapping[str, int], now: Mapping[str, int], vm: str) -> int:
+    """Rise of a VM's counter, which begins at 0 with its side of the control system."""
+    return now[vm] - min(before.get(vm, 0), now[vm])

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -53,7 +54,6 @@ class InstanceRegistry:
 
     def __init__(
         self,
-        vms: Iterable[ControlledVm],
         bus: EventBus,
         hub: PushHub,
         tasks: BackgroundTasks,
@@ -66,16 +66,34 @@ class InstanceRegistry:
         self._bus = bus
         self._hub = hub
         self._tasks = tasks
+        self._make_side = partial(VmSide, bus=bus, hub=hub, tasks=tasks, log=log, quota=quota)
         self._instances: dict[int, Instance] = {}
         self._numbers = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._due_ns = 0
-        self.sides = {vm.name: VmSide(vm, bus, hub, tasks, log, quota=quota) for vm in vms}
+        self.sides: dict[str, VmSide] = {}
+        """The VMs' sides, by name."""
 
     def close(self) -> None:
         """Stops closing instances whose time to live ends; channels end with their workers."""
         if self._timer is not None:
             self._timer.cancel()
+
+    # ---- VMs come and go -------------------------------------------------------------------------
+
+    def admit(self, vm: ControlledVm) -> None:
+        """Adds a VM. Instances that are open do not cover it."""
+        self.sides[vm.name] = self._make_side(vm)
+
+    def dismiss(self, name: str) -> None:
+        """Removes a VM that has no worker; its last instances are closed in the background."""
+        side = self.sides.pop(name)
+        for instance in list(side.instances.values()):
+            side.table.detach(instance)
+            instance.vms -= {name}
+            if not instance.vms:
+                self._tasks.spawn(self.close_instance(instance))
+        side.leave()
 
     # ---- finding ---------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class VmSide:
         """Clock of the device; None while it is not known."""
         self._num_pes = 0
         self._grows = False
+        self._has_left = False
         self.torn = 0
         """Number of malformed batches."""
         self.records_seen = 0
@@ -63,6 +64,10 @@ class VmSide:
     @property
     def name(self) -> str:
         return self.vm.name
+
+    def leave(self) -> None:
+        """Ends the VM's part in the control system: it publishes nothing any more."""
+        self._has_left = True
 
     def chosen_pes(self, instance: Instance) -> tuple[int, ...]:
         """Elements of this VM that an instance covers; none while no worker is ready."""
@@ -86,6 +91,8 @@ class VmSide:
         if self.confined_to is not None:
             await self._confine_again()
         await self.table.settle()
+        if self._has_left:
+            return
         self._bus.publish(WorkerReady(self.name, self.vm.facts().generation, self.vm.channels.num_pes))
         if troubles := {channel.problem for channel in self.table if channel.problem}:
             self._log.warning("channels_not_bound", of_vm=self.name, problems=sorted(troubles)[:4], guest=True)

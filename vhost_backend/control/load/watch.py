@@ -63,14 +63,16 @@ class LoadWatch:
                 await task
 
     async def _watch(self) -> None:
-        opening = [asyncio.ensure_future(self._open(name)) for name in self._registry.sides]
+        opening: dict[VmSide, asyncio.Task[Instance | None]] = {}
         try:
             while asyncio.get_running_loop().time() - self._asked_at < KEPT_S:
+                for side in self._registry.sides.values() - opening.keys():  # all of them at first, then new ones
+                    opening[side] = asyncio.ensure_future(self._open(side.name))
                 await asyncio.sleep(self._period_s)
                 for side in self._registry.sides.values():
                     self.look(side)
         finally:
-            for task in opening:
+            for task in opening.values():
                 self._tasks.spawn(self._end(task))
 
     async def _end(self, opening: asyncio.Task[Instance | None]) -> None:

@@ -1,0 +1,332 @@
+"""VMs that come and go while the daemon runs: SIGHUP has `vgcd` read its configuration again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from tests.fakes.api_caller import ApiCaller
+from tests.fakes.vm import REGION_BYTES, FakeVm
+from tests.limits import ANSWERS_WITHIN_S
+from tests.protocol.test_cpu_requests import Program
+from tests.protocol.test_vgcd import alive, vgcd, wait_for
+from tests.waiting import until
+from virtio_proto import schema
+from virtio_proto.schema import Health, Opcode, Status
+
+MEMORY_MIB = 16
+
+
+class Host:
+    """A running `vgcd` and its configuration file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "vgcd.yaml"
+        self.process: subprocess.Popen[str]
+
+    def write(self, vms: dict[str, dict[str, Any]], **others: Any) -> None:
+        common = {"engine": "null", "sandbox": "best-effort", "region": REGION_BYTES, "num_queues": 1}
+        sections = {
+            name: {
+                **common,
+                "socket": str(self.socket(name)),
+                "quota": {"memory": f"{MEMORY_MIB}M"},
+                **settings,
+            }
+            for name, settings in vms.items()
+        }
+        root = {"vms": sections, "cache": str(self.folder / "cache"), "log": {"format": "json"}, "overcommit": True}
+        self.file.write_text(json.dumps(root | others))
+
+    def socket(self, name: str) -> Path:
+        return self.folder / f"{name}.sock"
+
+    def reload(self, event: str = "reloaded") -> dict[str, object]:
+        self.process.send_signal(signal.SIGHUP)
+        return wait_for(self.process, event)
+
+    def settle(self, names: list[str]) -> None:
+        """Waits until just these VMs have a socket."""
+        wanted = {f"{name}.sock" for name in names}
+        until(lambda: {path.name for path in self.folder.glob("*.sock")} == wanted)
+
+    def refused(self) -> list[str]:
+        problems = self.reload("reload_refused")["problems"]
+        assert isinstance(problems, list)
+        return problems
+
+
+@contextlib.contextmanager
+def serving(folder: Path, vms: dict[str, dict[str, Any]], **others: Any) -> Iterator[Host]:
+    host = Host(folder)
+    host.write(vms, **others)
+    with vgcd("run", "--config", str(host.file)) as host.process:
+        wait_for(host.process, "serving")
+        yield host
+        host.process.terminate()
+        assert host.process.wait(ANSWERS_WITHIN_S) == 0
+    assert not list(folder.glob("*.sock"))
+
+
+def memory_of(vm: FakeVm) -> int:
+    """Device memory that the guest is told it may use."""
+    space = schema.CONFIG.construct.parse(vm.frontend.config_read())
+    return int(space.quota_memory_bytes)
+
+
+def is_reached(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def test_new_vm_is_served_and_the_old_one_notices_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as old:
+        old.frontend.wait_health(Health.READY)
+        pid = wait_for(host.process, "worker_started")["pid"]
+        host.write({"a": {}, "b": {}})
+        assert host.reload()["added"] == ["b"]
+        with FakeVm(host.socket("b")) as new:
+            new.frontend.wait_health(Health.READY)
+            for vm in (old, new):
+                assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        assert alive(pid)
+
+
+def test_removed_vm_without_a_guest_is_gone(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}, "b": {}}) as host:
+        host.write({"a": {}})
+        assert "waiting" not in (told := host.reload())
+        assert told["removed"] == ["b"]
+        assert wait_for(host.process, "vm_left")["vm"] == "b"
+        assert not host.socket("b").exists()
+        assert is_reached(host.socket("a"))
+
+
+def test_removed_vm_with_a_guest_leaves_when_that_does(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}, "b": {}}) as host:
+        with FakeVm(host.socket("b")) as vm:
+            vm.frontend.wait_health(Health.READY)
+            host.write({"a": {}})
+            told = host.reload()
+            assert (told["removed"], told["waiting"]) == (["b"], ["b"])
+            assert not host.socket("b").exists()
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        assert wait_for(host.process, "vm_left")["vm"] == "b"
+
+
+def test_new_limits_count_at_once_without_a_guest_and_else_from_the_next_on(tmp_path: Path) -> None:
+    more = {"quota": {"memory": f"{2 * MEMORY_MIB}M"}}
+    with serving(tmp_path, {"a": {}, "b": {}}) as host:
+        with FakeVm(host.socket("a")) as vm:
+            vm.frontend.wait_health(Health.READY)
+            host.write({"a": more, "b": more})
+            told = host.reload()
+            assert (told["changed"], told["waiting"]) == (["a", "b"], ["a"])
+            assert wait_for(host.process, "vm_changed")["vm"] == "b"
+            assert memory_of(vm) == MEMORY_MIB << 20
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+            with FakeVm(host.socket("b")) as other:
+                other.frontend.wait_health(Health.READY)
+                assert memory_of(other) == 2 * MEMORY_MIB << 20
+        with FakeVm(host.socket("a")) as vm:  # as soon as QEMU is restarted: it waits at the same socket
+            vm.frontend.wait_health(Health.READY)
+            assert memory_of(vm) == 2 * MEMORY_MIB << 20
+
+
+def test_vm_may_move_to_another_socket(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        host.write({"a": {"socket": str(host.socket("other"))}})
+        assert host.reload()["waiting"] == ["a"]
+        assert not host.socket("a").exists()
+        vm.frontend.close()
+        with FakeVm(host.socket("other")) as again:
+            again.frontend.wait_health(Health.READY)
+
+
+def test_vm_that_was_to_leave_may_stay_after_all(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}, "b": {}}) as host:
+        with FakeVm(host.socket("b")) as vm:
+            vm.frontend.wait_health(Health.READY)
+            host.write({"a": {}})
+            host.reload()
+            host.write({"a": {}, "b": {}})
+            assert host.reload()["changed"] == ["b"]
+            assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        with FakeVm(host.socket("b")) as again:
+            again.frontend.wait_health(Health.READY)
+
+
+def test_same_configuration_changes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        assert not host.reload().keys() & {"added", "removed", "changed", "waiting"}
+        assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+
+
+def test_mistakes_change_nothing_and_are_named(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+
+        host.write({"a": {}, "b": {"num_queues": 0, "region": 3}})
+        assert len(host.refused()) == 2
+        host.write({"a": {}, "b": {"socket": str(host.socket("a"))}})
+        assert "allowed: a path that vms.a does not use" in host.refused()[0]
+        host.write({"a": {}, "b": {}, "c": {"socket": "/nowhere/s"}})
+        assert "cannot listen at /nowhere/s: there is no folder /nowhere" in host.refused()[0]
+        host.write({"b": {}}, cache="/elsewhere", cgroups="off")
+        assert host.refused() == [
+            f"{key} has changed; allowed while vgcd runs: changes of vms and log" for key in ("cache", "cgroups")
+        ]
+        host.write({"b": {"quota": {"pes": 4000}, "engine": "cpu"}}, overcommit=False)
+        assert "the VM b may use 4000 processing elements" in host.refused()[0]
+        host.file.unlink()
+        assert "cannot be read" in host.refused()[0]
+
+        assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        assert list(tmp_path.glob("*.sock")) == [host.socket("a")]
+
+
+def test_socket_that_somebody_else_listens_at_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "taken"))
+        other.listen()
+        host.write({"a": {}, "b": {}, "c": {"socket": str(tmp_path / "taken")}})
+        assert "another program listens there" in host.refused()[0]
+        host.write({"a": {}, "b": {}})
+        assert host.reload()["added"] == ["b"]
+
+
+def test_vm_without_a_socket_cannot_be_added(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host:
+        host.write({"a": {}, "b": {"socket": None}})
+        assert "vms.b.socket is" in host.refused()[0]
+
+
+def test_last_vm_may_be_exchanged(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host:
+        host.write({"b": {}})
+        told = host.reload()
+        assert (told["added"], told["removed"]) == (["b"], ["a"])
+        with FakeVm(host.socket("b")) as vm:
+            vm.frontend.wait_health(Health.READY)
+
+
+def test_reloads_one_after_the_other_leave_what_the_last_says(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        for round_number in range(10):
+            names = ["a", *(f"v{number}" for number in range(round_number % 4))]
+            host.write({name: {} for name in names})
+            host.reload()
+            host.settle(names)
+        assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+
+
+class Computing(threading.Thread):
+    """A guest that doubles numbers again and again, until the block ends; then every result was right."""
+
+    def __init__(self, vm: FakeVm) -> None:
+        super().__init__()
+        self.results = 0
+        self._program = Program(vm)
+        self._stop_wanted = threading.Event()
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stop_wanted.is_set():
+                self._double()
+                self.results += 1
+        except BaseException as error:  # noqa: BLE001  raised at the end of the block
+            self._error = error
+
+    def _double(self) -> None:
+        program, size = self._program, 16
+        numbers = [self.results, 1, 2, 3]
+        data = struct.pack("<4i", *numbers)
+        done = [
+            program.request(Opcode.COPY_IN, {"dst": program.buffer, "size": size}, b"", data),
+            program.launch("twice", struct.pack("<Qi", program.buffer, 4), threads=4),
+            program.vm.driver.request(
+                Opcode.COPY_OUT, {"src": program.buffer, "size": size}, writable_len=size, context=program.context
+            ),
+        ]
+        assert [reply.status for reply in done] == [Status.OK] * 3
+        assert struct.unpack("<4i", done[-1].payload) == tuple(2 * number for number in numbers)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_wanted.set()
+        self.join(ANSWERS_WITHIN_S)
+        if self._error is not None:
+            raise self._error
+
+    def go_on(self) -> None:
+        """Waits for further results."""
+        before = self.results
+        until(lambda: self.results > before + 1 or self._error is not None)
+
+
+def test_other_vms_compute_meanwhile(tmp_path: Path) -> None:
+    own = {"engine": "cpu"}
+    names = ("a", "b", "c")
+    with contextlib.ExitStack() as stack:
+        host = stack.enter_context(serving(tmp_path, dict.fromkeys(names, own)))
+        vms = [stack.enter_context(FakeVm(host.socket(name))) for name in names]
+        for vm in vms:
+            vm.frontend.wait_health(Health.READY)
+        guests = [stack.enter_context(Computing(vm)) for vm in vms]
+        for round_number in range(6):
+            extra = {f"v{number}": own for number in range(round_number % 3)}
+            host.write(dict.fromkeys(names, own) | extra)
+            host.reload()
+            for guest in guests:
+                guest.go_on()
+
+
+def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
+    own = {"engine": "cpu"}
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": own}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        old = stack.enter_context(FakeVm(host.socket("a")))
+
+        def names() -> list[str]:
+            return [vm["vm"] for vm in caller.ask("topology")["vms"]]
+
+        def instances() -> list[int]:
+            return [item["instance"] for item in caller.ask("ls")["instances"]]
+
+        old.frontend.wait_health(Health.READY)
+        on_all = caller.open("fn=log")
+        host.write({"a": own, "b": own}, control=control)
+        host.reload()
+        assert names() == ["a", "b"]
+        with FakeVm(host.socket("b")) as new:
+            new.frontend.wait_health(Health.READY)
+            on_new = caller.open("vm=b,fn=log")
+            caller.ask("self")
+            host.write({"a": own}, control=control)
+            host.reload()
+            assert names() == ["a", "b"]  # it has a guest
+        until(lambda: names() == ["a"])
+        until(lambda: on_new not in instances())
+        assert on_all in instances()
+        host.write({"a": own, "b": own}, control=control)
+        host.reload()
+        assert names() == ["a", "b"]
+        assert caller.ask("snapshot")
