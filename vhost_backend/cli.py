@@ -169,7 +169,7 @@ def _serve(config: DaemonConfig, handed_over: dict[str, Any], source: server.Sou
             own.callback(compiler.dismiss, vm.name)
             return housed
 
-        server.run(server.Daemon(config, compiler, _engines(config), handed_over, house=house), source)
+        server.run(server.Daemon(config, compiler, _engines(config), handed_over, house=house, source=source))
     return 0
 
 

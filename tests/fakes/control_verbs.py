@@ -37,6 +37,9 @@ class FakeHost:
         self.staged: dict[tuple[str, int], str] = {}
         self.sent: list[Fields] = []
         """The ``send`` requests so far, in order of arrival."""
+        self.reloads: list[Fields] = []
+        """The ``reload_vms`` requests so far."""
+        self.reload_problem = ""
         self._instance_numbers = itertools.count(1)
         self._channel_numbers = itertools.count(1)
         self._fault_numbers = itertools.count(1)
@@ -330,6 +333,18 @@ class FakeHost:
     def do_resume(self, fields: Fields) -> Any:
         self._vm(fields).frozen = False
         return {}
+
+    def do_reload_vms(self, fields: Fields) -> Any:
+        if self.reload_problem:
+            raise Refusal("failed", self.reload_problem)
+        self.reloads.append(fields)
+        return {"added": ["new"], "removed": [], "changed": [], "waiting": []}
+
+    def do_remove_vm(self, fields: Fields) -> Any:
+        vm = self._vm(fields)
+        if fields.get("now"):
+            del self.world.vms[vm.name]
+        return {"added": [], "removed": [vm.name], "changed": [], "waiting": [] if fields.get("now") else [vm.name]}
 
     def do_stage_firmware(self, fields: Fields) -> Any:
         image = fields.get("image")

@@ -23,12 +23,19 @@ from vhost_backend.control.links.channel_port import (
     Loss,
     WorkerGoneError,
 )
-from vhost_backend.control.links.vm_port import MigrationRefusedError, MigrationView, Progress, VmFacts
+from vhost_backend.control.links.vm_port import (
+    HostRefusedError,
+    MigrationRefusedError,
+    MigrationView,
+    Progress,
+    VmFacts,
+)
 from vhost_backend.daemon.migration import MigrationReport
 from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
+from virtio_proto.control.verbs.vms import VmChanges
 
 CLOCK_NS: Final = 1_000_000
 
@@ -211,7 +218,24 @@ class FakeControlledVm:
 
 
 class FakeHost:
-    """A host whose only device is the software GPU."""
+    """A host whose only device is the software GPU, and whose configuration has a new VM whenever it is read."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.asked: list[tuple[str, bool]] = []
+        """VMs that were to be removed, "" for a reload, and whether now."""
+
+    def reload(self, *, now: bool) -> VmChanges:
+        return self._changes("", now=now, added=["new"])
+
+    def remove(self, vm: str, *, now: bool) -> VmChanges:
+        return self._changes(vm, now=now, removed=[vm])
+
+    def _changes(self, vm: str, *, now: bool, added: Sequence[str] = (), removed: Sequence[str] = ()) -> VmChanges:
+        if self.problem:
+            raise HostRefusedError(self.problem)
+        self.asked.append((vm, now))
+        return {"added": list(added), "removed": list(removed), "changed": [], "waiting": [] if now else list(removed)}
 
     async def watch(self) -> None:
         """Does nothing: no device is watched."""

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 from tests.fakes.api_caller import ApiCaller
+from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.test_cpu_requests import Program
@@ -330,3 +333,25 @@ def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
         host.reload()
         assert names() == ["a", "b"]
         assert caller.ask("snapshot")
+
+
+def test_verbs_reload_and_remove_vms(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": {}, "b": {}}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        assert caller.ask("remove_vm", vm="a")["waiting"] == ["a"]
+        assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
+        with pytest.raises(ApiRefusedError, match="b is the only VM"):
+            caller.ask("remove_vm", vm="b")
+        assert caller.ask("reload_vms")["changed"] == ["a"]  # it stays after all
+        host.write({"a": {}, "b": {}, "c": {}, "d": {"num_queues": 0}}, control=control)
+        with pytest.raises(ApiRefusedError, match=r"vms.d.num_queues is 0"):
+            caller.ask("reload_vms")
+        host.write({"a": {}, "c": {}}, control=control)
+        done = caller.ask("reload_vms")
+        assert (done["added"], done["removed"]) == (["c"], ["b"])
+        assert caller.ask("remove_vm", vm="a", now=True)["removed"] == ["a"]
+        host.settle(["control", "c"])

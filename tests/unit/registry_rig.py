@@ -38,7 +38,8 @@ class Rig:
         self.clock = clock
         self.config = ControlConfig(socket=self.path, host="h1", **config)
         self.bus = StrictEventBus(get_logger())
-        self.system = ControlSystem(self.config, self.bus, FakeHost(), FakeCompiler(), log=get_logger(), clock_ns=clock)
+        self.host = FakeHost()
+        self.system = ControlSystem(self.config, self.bus, self.host, FakeCompiler(), log=get_logger(), clock_ns=clock)
         for vm in vms:
             self.system.admit(vm)
         self._clients: list[Client] = []

@@ -328,6 +328,8 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("POST", "/workers/{host}/{vm}/reset", "/workers/h1/h1-vm0/reset", None),
         ("POST", "/workers/{host}/{vm}/quiesce", "/workers/h1/h1-vm0/quiesce", None),
         ("POST", "/workers/{host}/{vm}/resume", "/workers/h1/h1-vm0/resume", None),
+        ("POST", "/vms/reload", "/vms/reload", {}),
+        ("POST", "/vms/{host}/{vm}/remove", "/vms/h1/h1-vm0/remove", {}),
         ("POST", "/firmware/stage", "/firmware/stage", {"image": image}),
         ("GET", "/firmware", "/firmware", None),
         ("POST", "/firmware/rollback", "/firmware/rollback", {}),

@@ -251,13 +251,14 @@ def test_records_of_another_vm_do_not_reach_an_owner(tmp_path: Path) -> None:
     tell(tmp_path, story, token_file(tmp_path, token))
 
 
-def test_balance_and_policies_need_access_to_all_vms(tmp_path: Path) -> None:
+def test_balance_policies_and_reloads_need_access_to_all_vms(tmp_path: Path) -> None:
     secret, token = token_lines.new("admin", frozenset({"web1"}), None, "owner")
 
     async def story(rig: Rig) -> None:
         owner = await rig.client(secret)
         assert (await owner.refusal("balance")).kind == "denied"
         assert (await owner.refusal("set_policies", policies=[])).kind == "denied"
+        assert (await owner.refusal("reload_vms")).kind == "denied"
 
     tell(tmp_path, story, token_file(tmp_path, token))
 

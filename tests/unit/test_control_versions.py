@@ -16,10 +16,9 @@ from vhost_backend.config.engine import EngineConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.host.gpu_events import GpuWatch
 from vhost_backend.daemon import control_adapter
-from vhost_backend.daemon.control_adapter import DaemonHost
+from vhost_backend.daemon.control_adapter import DaemonHost, Roster
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
-from vhost_backend.daemon.vm import Vm
 from vhost_backend.log import get_logger
 
 KNOWN: Final = "GPU-0"
@@ -35,7 +34,8 @@ def host(uuid: str) -> DaemonHost:
         return Survey((gpu,), driver_version=CUDA_SAYS)
 
     vm = SimpleNamespace(config=SimpleNamespace(engine=EngineConfig("cuda")))
-    return DaemonHost([cast("Vm", vm)], Engines(survey, lambda *_: None), EventBus(get_logger()))
+    roster = SimpleNamespace(vms={"a": vm})
+    return DaemonHost(cast("Roster", roster), Engines(survey, lambda *_: None), EventBus(get_logger()))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
@@ -17,17 +17,25 @@ from vhost_backend.config.engine import EngineConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import DeviceError, GuestMarked, VmConnected, VmDisconnected
 from vhost_backend.control.host.gpu_events import GpuWatch
-from vhost_backend.control.links.vm_port import MigrationRefusedError, MigrationView, Progress, VmFacts
+from vhost_backend.control.links.vm_port import (
+    HostRefusedError,
+    MigrationRefusedError,
+    MigrationView,
+    Progress,
+    VmFacts,
+)
 from vhost_backend.control.links.worker_channels import WorkerChannels
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu
 from vhost_backend.daemon.migration import MigrationError
 from vhost_backend.daemon.vm import Vm
+from vhost_backend.errors import VgcError
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
 from virtio_proto.control.api import GpuInfo
+from virtio_proto.control.verbs.vms import VmChanges
 
 SOFTWARE_GPU: Final = "cpu"
 _SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
@@ -164,11 +172,59 @@ def software_gpu_uuid() -> str:
     return f"CPU-{uuid.uuid5(_SPACE, socket.gethostname())}"
 
 
+class Reload(Protocol):
+    """Effects of a changed configuration: `vhost_backend.daemon.server.Reload`."""
+
+    @property
+    def added(self) -> tuple[str, ...]: ...
+
+    @property
+    def removed(self) -> tuple[str, ...]: ...
+
+    @property
+    def changed(self) -> tuple[str, ...]: ...
+
+    @property
+    def waiting(self) -> tuple[str, ...]: ...
+
+
+class Roster(Protocol):
+    """VMs that come and go: `vhost_backend.daemon.server.Daemon`."""
+
+    @property
+    def vms(self) -> Mapping[str, Vm]: ...
+
+    def reload_file(self, *, now: bool) -> Reload:
+        """:raise VgcError: the configuration cannot be used; then nothing has changed."""
+        ...
+
+    def remove(self, name: str, *, now: bool) -> Reload:
+        """:raise VgcError: it is the last one."""
+        ...
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except VgcError as error:
+        raise HostRefusedError(str(error)) from None
+
+
+def _changes(done: Reload) -> VmChanges:
+    return {
+        "added": list(done.added),
+        "removed": list(done.removed),
+        "changed": list(done.changed),
+        "waiting": list(done.waiting),
+    }
+
+
 class DaemonHost:
     """Implements `vhost_backend.control.links.vm_port.Host`."""
 
-    def __init__(self, vms: Collection[Vm], engines: Engines, bus: EventBus) -> None:
-        self._vms = vms
+    def __init__(self, roster: Roster, engines: Engines, bus: EventBus) -> None:
+        self._roster = roster
         self._engines = engines
         self._bus = bus
         self._watch: GpuWatch | None = None
@@ -176,11 +232,19 @@ class DaemonHost:
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """The software GPU, and the GPUs that the drivers of VMs with a CUDA engine see."""
         found: dict[str, GpuInfo] = {"": _software_gpu()}
-        for vm in list(self._vms):
+        for vm in list(self._roster.vms.values()):
             if vm.config.engine.kind in ("auto", "cuda"):
                 survey = await self._engines.survey(vm.config.engine)
                 found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}
         return tuple(found.values())
+
+    def reload(self, *, now: bool) -> VmChanges:
+        with _refusals():
+            return _changes(self._roster.reload_file(now=now))
+
+    def remove(self, vm: str, *, now: bool) -> VmChanges:
+        with _refusals():
+            return _changes(self._roster.remove(vm, now=now))
 
     async def watch(self) -> None:
         log = get_logger()

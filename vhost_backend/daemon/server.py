@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -80,8 +80,12 @@ class Daemon:
         policy: RestartPolicy | None = None,
         pace: Pace | None = DEFAULT_PACE,
         house: House = _as_it_is,
+        source: Source | None = None,
     ) -> None:
-        """:raise ConfigError: a key for firmware cannot be used."""
+        """`source`: of the configuration; None: it cannot be read again.
+
+        :raise ConfigError: a key for firmware cannot be used.
+        """
         self.config = config
         self._bus = EventBus(get_logger())
         self._alarms = CpuAlarms()
@@ -89,6 +93,7 @@ class Daemon:
             Vm, compiler=compiler, engines=engines, command=command, policy=policy, pace=pace, alarms=self._alarms
         )
         self._house = house
+        self._source = source
         self._compiler = compiler
         self._engines = engines
         self._handed_over = dict(handed_over or {})
@@ -103,8 +108,13 @@ class Daemon:
             from vhost_backend.control.system import ControlSystem
             from vhost_backend.daemon.control_adapter import DaemonHost
 
-            host = DaemonHost(self.vms.values(), engines, self._bus)
+            host = DaemonHost(self, engines, self._bus)
             self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger())
+
+    @property
+    def can_reload(self) -> bool:
+        """True if the configuration can be read again."""
+        return self._source is not None
 
     async def run(self) -> None:
         """Serves until cancelled, or until all VMs have left: handed-over connections have ended, and no socket listens.
@@ -130,6 +140,28 @@ class Daemon:
                     self._tasks.create_task(self._serve(served), name=name)
 
     # ---- VMs come and go -------------------------------------------------------------------------
+
+    def reload_file(self, *, now: bool = False) -> Reload:
+        """Reads the configuration again, and serves its VMs.
+
+        :raise VgcError: it cannot be used; then nothing changes.
+        """
+        if self._source is None:
+            raise ConfigError([_NO_FILE])
+        config = self._source()
+        done = self.reload(config, now=now)
+        configure(config.log.format, config.log.level)
+        return done
+
+    def remove(self, name: str, *, now: bool = False) -> Reload:
+        """Serves a VM no more once its frontend has gone, or `now`.
+
+        :raise ConfigError: it is the last one, with which the daemon would end.
+        """
+        rest = tuple(vm for vm in self.config.vms if vm.name != name)
+        if not rest:
+            raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
+        return self.reload(replace(self.config, vms=rest), now=now)
 
     def reload(self, config: DaemonConfig, *, now: bool = False) -> Reload:
         """Serves the VMs of another configuration from now on; VMs whose settings are the same notice nothing.
@@ -256,22 +288,20 @@ def _ignore(number: signal.Signals, event: str) -> None:
     get_logger().warning(event, signal=number.name, advice=_ADVICE)
 
 
-def _reload(daemon: Daemon, source: Source | None) -> None:
+def _reload(daemon: Daemon) -> None:
     """Handles SIGHUP."""
-    if source is None:
+    if not daemon.can_reload:
         get_logger().warning("sighup_ignored", signal="SIGHUP", advice=_NO_FILE)
         return
     try:
-        config = source()
-        done = daemon.reload(config)
+        done = daemon.reload_file()
     except VgcError as error:
         get_logger().error("reload_refused", problems=str(error).splitlines(), advice="nothing has changed")
     else:
-        configure(config.log.format, config.log.level)
         get_logger().info("reloaded", **{name: list(vms) for name, vms in asdict(done).items() if vms})
 
 
-async def _run_until_signal(daemon: Daemon, source: Source | None) -> None:
+async def _run_until_signal(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_loop_error)
     task = asyncio.current_task()
@@ -280,7 +310,7 @@ async def _run_until_signal(daemon: Daemon, source: Source | None) -> None:
         loop.add_signal_handler(number, task.cancel)
     for number, event in _IGNORED.items():
         loop.add_signal_handler(number, _ignore, number, event)
-    loop.add_signal_handler(signal.SIGHUP, _reload, daemon, source)
+    loop.add_signal_handler(signal.SIGHUP, _reload, daemon)
     with contextlib.suppress(asyncio.CancelledError):
         await daemon.run()
 
@@ -292,13 +322,13 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(daemon: Daemon, source: Source | None = None) -> None:
-    """Runs `daemon` until SIGTERM or SIGINT. SIGHUP has it serve the VMs of what `source` reads.
+def run(daemon: Daemon) -> None:
+    """Runs `daemon` until SIGTERM or SIGINT. SIGHUP has it read its configuration again.
 
     :raise VgcError: the daemon cannot start.
     """
     _raise_file_limit()
     try:
-        asyncio.run(_run_until_signal(daemon, source))
+        asyncio.run(_run_until_signal(daemon))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None

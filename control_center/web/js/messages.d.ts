@@ -86,7 +86,9 @@ type Post = [
   { path: `workers/${string}/${string}/reset`; query: Empty; body: Empty; answer: Nothing },
   { path: `workers/${string}/${string}/quiesce`; query: Empty; body: Empty; answer: Nothing },
   { path: `workers/${string}/${string}/resume`; query: Empty; body: Empty; answer: Nothing },
+  { path: `vms/${string}/${string}/remove`; query: Empty; body: RemoveVmRequest; answer: VmChanges },
   { path: `channels/${string}/${string}/input`; query: Empty; body: SendRequest; answer: InputAnswer },
+  { path: "vms/reload"; query: Empty; body: ReloadVmsRequest; answer: Changes },
   { path: "faults/clear"; query: Empty; body: ClearFaultsRequest; answer: ClearAnswer },
   { path: "firmware/stage"; query: Empty; body: StageFirmwareRequest; answer: FirmwareAnswer },
   { path: "firmware/activate"; query: Empty; body: ActivateFirmwareRequest; answer: FirmwareAnswer },
@@ -146,6 +148,11 @@ export type Change = {
   pe: number;
   stuck: boolean;
   vm: string;
+};
+
+export type Changes = {
+  failed: HostError[];
+  hosts: { [key: string]: VmChanges };
 };
 
 export type ChannelInfo = {
@@ -521,6 +528,15 @@ export type RecorderStatus = {
   url: string;
 };
 
+export type ReloadVmsRequest = {
+  host?: string;
+  now?: boolean;
+};
+
+export type RemoveVmRequest = {
+  now?: boolean;
+};
+
 /** Processing elements to roll back. */
 export type RollbackFirmwareRequest = {
   selector?: string;
@@ -658,6 +674,14 @@ export type Totals = {
   records: number;
   sample?: number;
   skipped: number;
+};
+
+/** Names of VMs that a daemon serves in another way than before. */
+export type VmChanges = {
+  added: string[];
+  changed: string[];
+  removed: string[];
+  waiting: string[];
 };
 
 export type VmInfo = {

@@ -16,6 +16,7 @@ from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from virtio_proto.control.api import GpuInfo, VmState
+from virtio_proto.control.verbs.vms import VmChanges
 
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
 
@@ -50,6 +51,10 @@ class VmFacts:
     def gpu_names(self) -> tuple[str, ...]:
         """Names of the VM's GPU in selectors."""
         return tuple(name for name in (self.gpu, self.gpu_uuid) if name)
+
+
+class HostRefusedError(Exception):
+    """The host does not do what was asked; the text says why, and what is allowed."""
 
 
 class MigrationRefusedError(Exception):
@@ -121,6 +126,20 @@ class Host(Protocol):
 
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """All GPUs of the host, with the software GPU."""
+        ...
+
+    def reload(self, *, now: bool) -> VmChanges:
+        """Serves the VMs of the configuration as it is now; VMs that leave lose their frontend if `now`.
+
+        :raise HostRefusedError: the configuration is wrong; then nothing has changed.
+        """
+        ...
+
+    def remove(self, vm: str, *, now: bool) -> VmChanges:
+        """Serves a VM no more once its frontend has gone, or `now`.
+
+        :raise HostRefusedError: it is the last one.
+        """
         ...
 
     async def watch(self) -> None:

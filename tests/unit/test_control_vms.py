@@ -1,0 +1,106 @@
+"""The verbs ``reload_vms`` and ``remove_vm``, and VMs that come to the control system and leave it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.fakes.api_client import Client
+from tests.fakes.control_vm import FakeControlledVm
+from tests.unit.registry_rig import Rig, rig
+from tests.unit.test_control_access import token_file
+from virtio_proto.control import tokens as token_lines
+
+Story = Callable[[Rig, Client], Awaitable[None]]
+
+
+def tell(folder: Path, story: Story, **config: object) -> None:
+    async def told() -> None:
+        async with rig(folder, **config) as made:
+            await story(made, await made.client())
+
+    asyncio.run(told())
+
+
+def test_configuration_is_read_again(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        assert await client.ask("reload_vms") == {"added": ["new"], "removed": [], "changed": [], "waiting": []}
+        await client.ask("reload_vms", now=True)
+        assert rig.host.asked == [("", False), ("", True)]
+
+    tell(tmp_path, story)
+
+
+def test_vm_is_removed(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        assert (await client.ask("remove_vm", vm="web1"))["waiting"] == ["web1"]
+        assert (await client.ask("remove_vm", vm="web2", now=True))["waiting"] == []
+        assert rig.host.asked == [("web1", False), ("web2", True)]
+        refused = await client.refusal("remove_vm", vm="web3")
+        assert (refused.kind, str(refused)) == ("unknown", "unknown: no VM web3; there is: web1, web2")
+
+    tell(tmp_path, story)
+
+
+def test_refusal_of_the_host_reaches_the_caller(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.host.problem = "f.yaml:3: vms.a.num_queues is 0"
+        for verb, fields in (("reload_vms", {}), ("remove_vm", {"vm": "web1"})):
+            refused = await client.refusal(verb, **fields)
+            assert (refused.kind, str(refused)) == ("failed", f"failed: {rig.host.problem}")
+
+    tell(tmp_path, story)
+
+
+def test_only_administrators_may(tmp_path: Path) -> None:
+    secret, token = token_lines.new("operate", None, None, "ann")
+    file = token_file(tmp_path, token)
+
+    async def story(rig: Rig, _client: Client) -> None:
+        client = await rig.client(secret)
+        assert (await client.refusal("reload_vms")).kind == "denied"
+        assert (await client.refusal("remove_vm", vm="web1")).kind == "denied"
+        assert rig.host.asked == []
+
+    tell(tmp_path, story, tokens=file)
+
+
+def test_vm_that_comes_is_seen_and_can_be_watched(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("self")
+        rig.system.admit(FakeControlledVm("web3", 2))
+        assert [vm["vm"] for vm in (await client.ask("topology"))["vms"]] == ["web1", "web2", "web3"]
+        opened = await client.ask("open", selector="vm=web3,fn=log")
+        assert len(opened["channels"]) == 2
+        assert "web3" in (await client.ask("self"))["cost_percent"]
+
+    tell(tmp_path, story)
+
+
+def test_instances_lose_a_vm_that_leaves_and_end_with_their_last(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        on_both = (await client.ask("open", selector="fn=log"))["instance"]
+        on_one = (await client.ask("open", selector="vm=web2,fn=log"))["instance"]
+        rig.system.dismiss("web2")
+        left = {item["instance"]: item for item in (await client.ask("ls"))["instances"]}
+        assert on_one not in left
+        assert {channel["vm"] for channel in left[on_both]["channels"]} == {"web1"}
+        await client.ask("set", instance=on_both, level=2)
+        await client.ask("close", instance=on_both)
+        await client.ask("self")
+        assert [vm["vm"] for vm in (await client.ask("topology"))["vms"]] == ["web1"]
+
+    tell(tmp_path, story)
+
+
+def test_vm_may_come_back_under_its_name(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("self")
+        rig.system.dismiss("web2")
+        rig.system.admit(FakeControlledVm("web2", 3))
+        vms = {vm["vm"]: vm["pes"] for vm in (await client.ask("topology"))["vms"]}
+        assert vms == {"web1": 4, "web2": 3}
+        assert (await client.ask("self"))["cost_percent"].keys() == {"web1", "web2"}
+
+    tell(tmp_path, story)

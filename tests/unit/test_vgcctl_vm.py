@@ -1,0 +1,51 @@
+"""``vgcctl vm``: list, show, reload, remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.control_daemon import FakeDaemon
+from tests.unit.vgcctl_rig import vgcctl, with_daemon
+
+
+def test_vms_are_listed_and_shown(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        listed = await vgcctl("vm", "list", "--daemon", daemon.url)
+        assert listed.code == 0
+        assert all(name in listed.out for name in daemon.world.vms)
+        assert {vm["vm"] for vm in (await vgcctl("vm", "list", "--json", "--daemon", daemon.url)).json} == set(
+            daemon.world.vms
+        )
+        assert "memory_quota_bytes" in (await vgcctl("vm", "show", "h1/h1-vm0", "--daemon", daemon.url)).out
+        assert (await vgcctl("vm", "show", "h1-vm0", "--json", "--daemon", daemon.url)).json["vm"] == "h1-vm0"
+        missing = await vgcctl("vm", "show", "vm9", "--daemon", daemon.url)
+        assert missing.code == 3
+        assert "vm9" in missing.err
+
+    with_daemon(tmp_path, test)
+
+
+def test_configuration_is_read_again(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        done = await vgcctl("vm", "reload", "--daemon", daemon.url)
+        assert (done.code, "h1: added new" in done.err) == (0, True)
+        answer = (await vgcctl("vm", "reload", "h1", "--now", "--json", "--daemon", daemon.url)).json
+        assert answer["hosts"]["h1"]["added"] == ["new"]
+        assert [fields.get("now", False) for fields in daemon.host.reloads] == [False, True]
+        daemon.host.reload_problem = "f.yaml:3: vms.a.num_queues is 0; allowed: an integer of 1 to 64"
+        refused = await vgcctl("vm", "reload", "--daemon", daemon.url)
+        assert refused.code != 0
+        assert daemon.host.reload_problem in refused.err
+
+    with_daemon(tmp_path, test)
+
+
+def test_vm_is_removed(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        later = await vgcctl("vm", "remove", "h1-vm0", "--daemon", daemon.url)
+        assert (later.code, "removed h1-vm0 (h1-vm0 when QEMU ends)" in later.err) == (0, True)
+        assert "h1-vm0" in daemon.world.vms
+        assert (await vgcctl("vm", "remove", "h1/h1-vm0", "--now", "--daemon", daemon.url)).code == 0
+        assert "h1-vm0" not in daemon.world.vms
+
+    with_daemon(tmp_path, test)

@@ -1,0 +1,38 @@
+"""Verbs about the VMs that the daemon serves: reload_vms, remove_vm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vhost_backend.control.api.commands import Caller, Handler
+from vhost_backend.control.api.refusal import RefusedError
+from vhost_backend.control.instances.registry import InstanceRegistry
+from vhost_backend.control.links.vm_port import Host, HostRefusedError
+from virtio_proto.control.verbs.base import Verb
+from virtio_proto.control.verbs.vms import ReloadVms, RemoveVm, VmChanges
+
+
+class VmCommands:
+    """Handlers of the verbs by which VMs come and go."""
+
+    def __init__(self, registry: InstanceRegistry, host: Host) -> None:
+        self._registry = registry
+        self._host = host
+
+    def handlers(self) -> Mapping[type[Verb], Handler]:
+        return {ReloadVms: self._reload, RemoveVm: self._remove}
+
+    async def _reload(self, caller: Caller, asked: ReloadVms.Request) -> VmChanges:
+        if caller.peer.vms is not None:
+            raise RefusedError("denied", "reload_vms is about all VMs; allowed: a token without vms")
+        try:
+            return self._host.reload(now=asked.now)
+        except HostRefusedError as error:
+            raise RefusedError("failed", str(error)) from None
+
+    async def _remove(self, caller: Caller, asked: RemoveVm.Request) -> VmChanges:
+        side = self._registry.side(caller.peer, asked.vm)
+        try:
+            return self._host.remove(side.name, now=asked.now)
+        except HostRefusedError as error:
+            raise RefusedError("failed", str(error)) from None
