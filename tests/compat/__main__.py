@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +34,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         description="Builds public CUDA programs unmodified with mynvcc, runs each with its default arguments on a "
         "virtual GPU, and says which pass and why others fail.",
         epilog="Folders may be laid out as cuda-samples (CMake), HeCBench and PolyBench (Makefiles with a target `run`), "
-        "Rodinia (Makefile and a file `run`), or hold plain .cu files. Programs are built in place: give a copy. A run that "
+        "Rodinia (Makefile and a file `run`), Parboil, have Makefiles for several programs each, or hold plain .cu files. Programs are built in place: give a copy. A run that "
         "was interrupted goes on where it was; --again starts anew. A sample holds for the work folder's later runs, too, until "
         "`--sample 0`. Limits of time are seconds of processor time, the device's "
         f"included; by the clock, {CLOCK} times as many.",
     )
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder of programs, or one .cu file")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="folder of programs, or one .cu file")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "compat", help="logs and results [%(default)s]")
     parser.add_argument("--toolkit", type=Path, default=TOOLKIT, help="folder with bin/nvcc [%(default)s]")
     parser.add_argument("--only", default="", metavar="REGEX", help="programs whose name matches")
@@ -64,8 +65,15 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--retry", metavar="REGEX", help="try again programs whose cause or detail matches")
     parser.add_argument("--list", action="store_true", help="say what programs were found, and how each is built")
     parser.add_argument("--json", type=Path, help="write all results to this file")
-    parser.add_argument("--page", type=Path, help="write docs/compatibility.md to this file")
-    return parser.parse_args(words)
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="write docs/compatibility.md to this file; corpora that it has and that are not given stay on it as they are",
+    )
+    options = parser.parse_args(words)
+    if not options.folders and not options.page:
+        parser.error("name a folder of programs, or a page to write anew with today's remarks")
+    return options
 
 
 class Session:
@@ -83,7 +91,7 @@ class Session:
     def _one(self, program: Program) -> Result:
         guest = self._guests.get()
         try:
-            result = self._trials.run(program, guest)
+            result = replace(self._trials.run(program, guest), day=time.strftime("%Y-%m-%d"))
         finally:
             self._guests.put(guest)
         with self._lock, self._results.open("a") as file:
@@ -155,22 +163,12 @@ def try_corpus(folder: Path, guests: list[Guest], options: argparse.Namespace) -
     Session(trials, guests, results).run(left)
     fresh = {result.name: result for result in report.read(results)} if left else {}
     done |= {program.name: fresh[program.name] for program in left}
-    return report.Corpus(name, tuple(done[key] for key in sorted(done)), len(programs) - len(done), label)
+    day = max((result.day for result in done.values()), default="")
+    return report.Corpus(name, tuple(done[key] for key in sorted(done)), len(programs) - len(done), label, day)
 
 
-def main(words: list[str] | None = None) -> int:
-    options = arguments(words)
-    if options.list:
-        for folder in options.folders:
-            for program in corpus.find(folder.resolve()):
-                print(f"{program.how:6}  {program.name}")
-        return 0
-    if not (options.toolkit / "bin" / "nvcc").exists():
-        print(
-            f"{options.toolkit} has no bin/nvcc: run `make build`, or name another folder with --toolkit",
-            file=sys.stderr,
-        )
-        return 2
+def tried(options: argparse.Namespace) -> list[report.Corpus]:
+    """Results of all folders, on devices of the kind that was asked for."""
     host = options.work.resolve() / f"host-{os.getpid()}"
     host.mkdir(parents=True, exist_ok=True)
     devices: AbstractContextManager[list[Guest]] = (
@@ -179,7 +177,23 @@ def main(words: list[str] | None = None) -> int:
         else daemon_guests(host, options.jobs, options.memory, options.pes, is_lockstep=options.lockstep)
     )
     with devices as guests:
-        corpora = [try_corpus(folder, guests, options) for folder in options.folders]
+        return [try_corpus(folder, guests, options) for folder in options.folders]
+
+
+def main(words: list[str] | None = None) -> int:
+    options = arguments(words)
+    if options.list:
+        for folder in options.folders:
+            for program in corpus.find(folder.resolve()):
+                print(f"{program.how:7}  {program.name}")
+        return 0
+    if not (options.toolkit / "bin" / "nvcc").exists():
+        print(
+            f"{options.toolkit} has no bin/nvcc: run `make build`, or name another folder with --toolkit",
+            file=sys.stderr,
+        )
+        return 2
+    corpora = tried(options) if options.folders else []
     for found in corpora:
         print(f"\n{found.name}\n{report.table(found.results)}")
     if options.json:
@@ -188,7 +202,8 @@ def main(words: list[str] | None = None) -> int:
         engine = (
             "this VM's device" if options.device == "vm" else f"the software GPU with {options.pes} processing elements"
         )
-        options.page.write_text(report.page(corpora, engine, time.strftime("%Y-%m-%d")))
+        kept = report.read_page(options.page.read_text()) if options.page.exists() else []
+        options.page.write_text(report.page(report.composed(corpora, kept), engine))
     good = set(Status) - {Status.FAILED}
     return 0 if all(result.status in good for found in corpora for result in found.results) else 1
 

@@ -6,20 +6,34 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from tests.compat import shrink
 
-How = Literal["make", "cmake", "direct"]
-"""Builds with the program's Makefile, with its CMakeLists.txt, or with one call of mynvcc."""
+How = Literal["make", "target", "parboil", "cmake", "direct"]
+"""Builds with the program's Makefile, with its target of a Makefile for several programs, as Parboil's driver does, with the
+program's CMakeLists.txt, or with one call of mynvcc.
+"""
 
 SOURCES: Final = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _MAIN: Final = re.compile(r"\bmain\s*\(")
 _SKIPPED: Final = re.compile(r"^(\.|CMakeFiles$|build$)")
+_CUDA_HEADER: Final = re.compile(r"^\s*#\s*include\s*[<\"](?:cuda|cublas|cufft|curand|cusparse|cusolver)", re.MULTILINE)
+_HOLE: Final = re.compile(r"\bFIXME\b")
+_LIBRARIES: Final = {
+    "cublas": re.compile(r"#\s*include\s*[<\"]cublas(?:_v2|XT)?\.h"),
+    "cublasLt": re.compile(r"#\s*include\s*[<\"]cublasLt\.h"),
+    "cufft": re.compile(r"#\s*include\s*[<\"]cufft(?:Xt)?\.h"),
+    "curand": re.compile(r"#\s*include\s*[<\"]curand\.h"),
+    "cusparse": re.compile(r"#\s*include\s*[<\"]cusparse(?:_v2)?\.h"),
+    "cusolver": re.compile(r"#\s*include\s*[<\"]cusolver\w+\.h"),
+}
+"""Libraries of host functions, by the headers that declare them."""
+_OPENMP: Final = re.compile(r"#\s*include\s*[<\"]omp\.h|#\s*pragma\s+omp\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +45,9 @@ class Program:
     folder: Path
     how: How
     sources: tuple[Path, ...] = ()
-    """Files of a program without a build file."""
+    """Files of a program without a build file, or the one of a target."""
+    target: str = ""
+    """Target of a Makefile for several programs, or the version of a benchmark of Parboil's."""
 
 
 def makefile(folder: Path) -> Path | None:
@@ -59,6 +75,13 @@ def has_run_target(folder: Path) -> bool:
     return found is not None and re.search(r"^run\s*:(?!=)", _text(found), re.MULTILINE) is not None
 
 
+def _run_recipe(folder: Path) -> str:
+    """Commands of a Makefile's target `run`."""
+    found = makefile(folder)
+    recipe = re.search(r"^run\s*:.*\n((?:\t.*\n?)*)", _text(found), re.MULTILINE) if found else None
+    return recipe[1] if recipe else ""
+
+
 def _how(folder: Path) -> How | None:
     """How the folder's one program is built; None if it holds several, or none."""
     if makefile(folder) and (_has_sources(folder) or (folder / "run").is_file() or has_run_target(folder)):
@@ -82,8 +105,48 @@ def find(root: Path) -> list[Program]:
     return sorted(_within(root, root), key=lambda program: program.name)
 
 
+def _targets(folder: Path) -> list[Path]:
+    """Sources of programs that the folder's Makefile names one by one, as its targets; none if it makes, or runs, one program."""
+    found = makefile(folder)
+    text = _text(found) if found else ""
+    named = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in SOURCES
+        and re.search(rf"(?<![\w.+/-]){re.escape(path.stem)}(?![\w.+/-])", text)
+        and _MAIN.search(_text(path))
+    ]
+    run = [path for path in named if re.search(rf"\./{re.escape(path.stem)}\b", _run_recipe(folder))]
+    is_one = len(named) < 2 or (has_run_target(folder) and len(run) < 2)
+    return [] if is_one else named
+
+
+def _uses_cuda(source: Path) -> bool:
+    return source.suffix == ".cu" or _CUDA_HEADER.search(_text(source)) is not None
+
+
+def is_parboil(root: Path) -> bool:
+    return (root / "common" / "mk" / "cuda.mk").is_file() and (root / "benchmarks").is_dir()
+
+
+def _parboil(root: Path) -> Iterator[Program]:
+    """Versions of Parboil's benchmarks that are written in CUDA: each folder `benchmarks/NAME/src/VERSION`."""
+    for source in sorted(root.glob("benchmarks/*/src/*")):
+        found = makefile(source)
+        if found and re.search(r"^LANGUAGE\s*=\s*cuda\s*$", _text(found), re.MULTILINE):
+            folder = source.parent.parent
+            yield Program(f"{folder.name}/{source.name}", folder, "parboil", target=source.name)
+
+
 def _within(folder: Path, root: Path) -> Iterator[Program]:
     name = str(folder.relative_to(root))
+    if is_parboil(folder):
+        yield from _parboil(folder)
+        return
+    if targets := _targets(folder):
+        for path in filter(_uses_cuda, targets):
+            yield Program(str(path.relative_to(root).with_suffix("")), folder, "target", (path,), path.stem)
+        return
     how = _how(folder)
     if how and (folder != root or how == "make"):
         if _has_cuda(folder):
@@ -105,8 +168,52 @@ def _plain(folder: Path, root: Path) -> Iterator[Program]:
             yield Program(str(path.relative_to(root).with_suffix("")), folder, "direct", (path, *others))
 
 
+def parboil_root(program: Program) -> Path:
+    return program.folder.parent.parent
+
+
+def parboil_program(program: Program) -> Path:
+    """The program's file, where Parboil's driver has it built."""
+    return Path("build", f"{program.target}_default", program.folder.name)
+
+
+def parboil_assignments(program: Program, toolkit: Path) -> list[str]:
+    """Assignments for make of Parboil's driver (its README.buildsystem tells them), and of the file that each user writes."""
+    build = parboil_program(program).parent
+    values = {
+        "SRCDIR": f"src/{program.target}",
+        "BUILDDIR": build,
+        "BIN": parboil_program(program),
+        "PARBOIL_ROOT": parboil_root(program),
+        "PLATFORM": "default",
+        "BUILD": program.target,
+        "OPTIMIZATION": 2,
+        "CUDA_PATH": toolkit,
+        "CUDA_LIB_PATH": toolkit / "lib64",
+        "CUDAHOME": toolkit,
+    }
+    return [f"{name}={value}" for name, value in values.items()]
+
+
+def is_exercise(program: Program) -> bool:
+    """True if its source has holes, marked FIXME, that its reader is to fill."""
+    return any(_HOLE.search(_text(path)) for path in program.sources)
+
+
+def libraries(sources: Iterable[Path]) -> list[str]:
+    """Options for nvcc by the headers that sources include, and by their use of OpenMP, where no build file says them."""
+    text = "".join(map(_text, sources))
+    found = [f"-l{name}" for name, header in _LIBRARIES.items() if header.search(text)]
+    return [*found, *(["-Xcompiler", "-fopenmp"] if _OPENMP.search(text) else [])]
+
+
 def absent_data(program: Program) -> str | None:
-    """A data set that the corpus keeps elsewhere (by DVC), of the program's folder or of one that its Makefile names."""
+    """A data set that is not there: all of those of a benchmark of Parboil's; or one that the corpus keeps elsewhere (by
+    DVC), of the program's folder or of one that its Makefile names.
+    """
+    if program.how == "parboil":
+        data = Path("datasets", program.folder.name)
+        return None if (parboil_root(program) / data).is_dir() else str(data)
     found = makefile(program.folder)
     named: list[str] = re.findall(r"(?:\.\./)+[\w.+/-]+", _text(found)) if found else []
     folders = [program.folder, *((program.folder / name).resolve() for name in named)]
@@ -121,9 +228,7 @@ def absent_input(program: Program) -> str | None:
     """A path among the arguments with which the program is run, by its file `run` or its Makefile, in a folder, where
     there is nothing.
     """
-    found = makefile(program.folder)
-    recipe = re.search(r"^run\s*:.*\n((?:\t.*\n?)*)", _text(found), re.MULTILINE) if found else None
-    words = run_script(program.folder) or (recipe[1] if recipe else "")
+    words = run_script(program.folder) or _run_recipe(program.folder)
     for word in words.split():
         if (
             "/" in word
@@ -206,6 +311,9 @@ def command(program: Program, built_in: Path, *, divisor: int = 0, given: str | 
         if has_run_target(program.folder):
             launcher = _launcher(program, divisor, given)
             return shlex.join(["make", "-s", *nvcc_variables(program.folder), *launcher, "run"])
+    if program.how in {"target", "parboil"}:
+        path = parboil_program(program) if program.how == "parboil" else Path(program.target)
+        return shlex.quote(f"./{path}") if (program.folder / path).is_file() else None
     found = executables(built_in)
     named = [path for path in found if path.stem == program.folder.name]
     return shlex.quote(str((named or found)[0])) if found else None

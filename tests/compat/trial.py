@@ -21,8 +21,9 @@ _CUDA_FOLDERS: Final = ("CUDA_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA
 """Names by which Makefiles know the toolkit's folder."""
 _DIVISOR: Final = 16
 """Divisor of the numbers among the arguments, in runs on small data."""
-_OF_NO_DATA: Final = frozenset({Cause.FILE, Cause.CRASH, Cause.EXIT, Cause.WRONG})
+_OF_NO_DATA: Final = frozenset({Cause.FILE, Cause.CRASH, Cause.EXIT, Cause.WRONG, Cause.ARGUMENTS})
 """Causes that programs without their data set show."""
+_IN_PLACE: Final = frozenset({"make", "target", "parboil"})
 _REPLACED: Final = "cudaErrorDevicesUnavailable"
 
 
@@ -37,6 +38,8 @@ class Result:
     detail: str
     build_seconds: float
     run_seconds: float
+    day: str = ""
+    """Day of the trial."""
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,7 +80,7 @@ class Trials:
         """Builds the program, runs it, judges it; both logs stay in the work folder."""
         logs = self.work / "logs" / program.name
         logs.mkdir(parents=True, exist_ok=True)
-        built_in = program.folder if program.how == "make" else self.work / "build" / program.name
+        built_in = program.folder if program.how in _IN_PLACE else self.work / "build" / program.name
         build = self._build(program, built_in, logs, guest)
         found = verdict.of_build(build)
         ran = Finished(0, "")
@@ -90,6 +93,8 @@ class Trials:
             data = data or corpus.absent_input(program)
         if data:
             found = Verdict(Status.EXCLUDED, Cause.FILE, data)
+        elif found.status is Status.FAILED and corpus.is_exercise(program):
+            found = Verdict(Status.EXCLUDED, Cause.EXERCISE, found.detail)
         return Result(
             program.name,
             program.how,
@@ -152,6 +157,8 @@ class Trials:
 
     def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
         view = self._view(guest)
+        if corpus.absent_data(program):  # its run would not get as far as the device's compiler
+            view = replace(view, environment=view.environment | {"NVCC_APPEND_FLAGS": "--check"})
         total = Finished(0, "")
         for index, step in enumerate(self._steps(program, built_in)):
             log = logs / f"build{index}.txt"
@@ -163,10 +170,17 @@ class Trials:
 
     def _steps(self, program: Program, built_in: Path) -> list[list[str]]:
         """Commands that build the program anew."""
-        if program.how == "make":
-            folders = [f"{name}={self.toolkit}" for name in _CUDA_FOLDERS]
+        folders = [f"{name}={self.toolkit}" for name in _CUDA_FOLDERS]
+        if program.how in {"make", "target"}:
             assigned = [*folders, *corpus.nvcc_variables(program.folder)]
-            return [["make", "-B", *assigned]]
+            return [["make", "-B", *assigned, *filter(None, [program.target])]]
+        if program.how == "parboil":
+            (
+                corpus.parboil_root(program) / "common" / "Makefile.conf"
+            ).touch()  # its users' part, here on the command line
+            makefile = corpus.parboil_root(program) / "common" / "mk" / "Makefile"
+            assigned = corpus.parboil_assignments(program, self.toolkit)
+            return [["make", "-B", "default", "-f", str(makefile), *folders, *assigned]]
         shutil.rmtree(built_in, ignore_errors=True)
         built_in.mkdir(parents=True)
         if program.how == "cmake":
@@ -175,4 +189,5 @@ class Trials:
             return [configure, ["cmake", "--build", str(built_in)]]
         includes = [f"-I{folder}" for folder in corpus.include_folders(program.folder, self.root)]
         target = built_in / program.sources[0].stem
-        return [["nvcc", "-std=c++17", *includes, *map(str, program.sources), "-o", str(target)]]
+        options = ["-std=c++17", *includes, *corpus.libraries(program.sources)]
+        return [["nvcc", *options, *map(str, program.sources), "-o", str(target)]]

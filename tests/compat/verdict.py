@@ -35,6 +35,7 @@ class Cause(StrEnum):
     LIBRARY = "missing library"
     FILE = "missing file or data set"
     ARGUMENTS = "needs arguments"
+    EXERCISE = "exercise that its reader completes"
     OUTSIDE = "needs MPI, graphics or another system"
     FOREIGN = "needs a library that does not come with CUDA"
     CCCL = "needs an older CUB or Thrust"
@@ -173,7 +174,7 @@ _HARMLESS: Final = re.compile(
 """Phrases with words of failure that say that there was none."""
 
 
-_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FOREIGN, Cause.FILE, Cause.ARGUMENTS})
+_NOT_OURS: Final = frozenset({Cause.OUTSIDE, Cause.FOREIGN, Cause.FILE, Cause.ARGUMENTS, Cause.EXERCISE})
 """Causes that no GPU computing for VMs could mend."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat import corpus, report, shrink, verdict
-from tests.compat.__main__ import arguments, known, try_corpus
+from tests.compat.__main__ import arguments, known, main, try_corpus
 from tests.compat.corpus import Program
 from tests.compat.effort import Effort, process_seconds, session_seconds
 from tests.compat.guest import Guest
@@ -219,9 +219,111 @@ def test_each_layout_is_found(tmp_path: Path) -> None:
     assert [path.name for path in found["plain/a"].sources] == ["a.cu", "both.cpp"]
 
 
+TARGETS = """APPS=one two.fast
+all: $(APPS) three
+
+%: %.cu
+\tcp $< $@
+three: three.c
+\tcp $< $@
+"""
+
+
+def test_makefile_of_several_programs_is_tried_by_its_targets(tmp_path: Path) -> None:
+    write(tmp_path / "book/chapter/Makefile", TARGETS)
+    for name in ("one.cu", "two.fast.cu", "three.c", "unnamed.cu"):
+        write(tmp_path / "book/chapter" / name, "int main() {}")
+    found = corpus.find(tmp_path)
+    assert [(program.name, program.how, program.target) for program in found] == [
+        ("book/chapter/one", "target", "one"),
+        ("book/chapter/two.fast", "target", "two.fast"),
+    ]
+    write(tmp_path / "book/chapter/three.c", "#include <cuda_runtime.h>\nint main() {}")
+    assert "book/chapter/three" in {program.name for program in corpus.find(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "hows"),
+    [("", {"target"}), ("run:\n\t./one 5\n", {"make"}), ("run:\n\t./one\n\tprof ./two\n", {"target"})],
+)
+def test_makefile_that_runs_one_program_is_one(tmp_path: Path, recipe: str, hows: set[str]) -> None:
+    write(tmp_path / "some/Makefile", f"all: one two\n{recipe}")
+    for name in ("one.cu", "two.cu"):
+        write(tmp_path / "some" / name, "int main() {}")
+    assert {program.how for program in corpus.find(tmp_path)} == hows
+
+
+def test_target_is_built_and_run_in_its_folder(tmp_path: Path) -> None:
+    write(tmp_path / "book/Makefile", TARGETS)
+    write(tmp_path / "book/two.fast.cu", "#!/bin/sh\n# int main()\necho PASS\n").chmod(0o755)
+    write(tmp_path / "book/one.cu", "#!/bin/sh\n# int main()\nexit 3\n").chmod(0o755)
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    found = [trials.run(program, Guest(dict(os.environ))) for program in corpus.find(tmp_path)]
+    assert [(result.name, result.status) for result in found] == [
+        ("book/one", Status.FAILED),
+        ("book/two.fast", Status.PASSED),
+    ]
+
+
+PARBOIL = """include $(PARBOIL_ROOT)/common/Makefile.conf
+default:
+\tmkdir -p $(BUILDDIR) && cp $(SRCDIR)/program.sh $(BIN) && chmod +x $(BIN)
+"""
+
+
+def parboil(root: Path, program: str) -> list[Program]:
+    write(root / "common/mk/cuda.mk")
+    write(root / "common/mk/Makefile", PARBOIL)
+    write(root / "benchmarks/bfs/src/cuda_base/Makefile", "LANGUAGE=cuda\nSRCDIR_OBJS=main.o\n")
+    write(root / "benchmarks/bfs/src/cuda_base/program.sh", program)
+    write(root / "benchmarks/bfs/src/omp/Makefile", "LANGUAGE=c\n")
+    return corpus.find(root)
+
+
+def test_parboil_is_built_as_its_driver_does(tmp_path: Path) -> None:
+    (program,) = parboil(tmp_path, "#!/bin/sh\necho PASS\n")
+    assert (program.name, program.how) == ("bfs/cuda_base", "parboil")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    assert trials.run(program, Guest(dict(os.environ))).status is Status.PASSED
+
+
+def test_benchmark_of_parboil_without_data_sets_is_excluded(tmp_path: Path) -> None:
+    (program,) = parboil(tmp_path, "#!/bin/sh\necho Expecting one input filename\nexit 255\n")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    found = trials.run(program, Guest(dict(os.environ)))
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.FILE, "datasets/bfs")
+    (tmp_path / "datasets/bfs").mkdir(parents=True)
+    assert trials.run(program, Guest(dict(os.environ))).cause is Cause.EXIT
+
+
+def test_device_code_of_a_program_without_its_data_is_checked(tmp_path: Path) -> None:
+    (program,) = parboil(tmp_path, "")
+    (tmp_path / "common/mk/Makefile").write_text("default:\n\ttest -z $$NVCC_APPEND_FLAGS\n")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    assert trials.run(program, Guest(dict(os.environ))).cause is Cause.BUILD
+    (tmp_path / "datasets/bfs").mkdir(parents=True)
+    assert trials.run(program, Guest(dict(os.environ))).detail == "the build left no program"
+
+
 def test_single_source_is_a_corpus(tmp_path: Path) -> None:
     source = write(tmp_path / "alone.cu", "int main() {}")
     assert corpus.find(source) == [Program("alone", tmp_path, "direct", (source,))]
+
+
+def test_source_without_a_build_file_is_linked_by_its_headers(tmp_path: Path) -> None:
+    text = '#include <cublas_v2.h>\n#include "curand.h"\n#include <curand_kernel.h>\n'
+    assert corpus.libraries([write(tmp_path / "a.cu", text)]) == ["-lcublas", "-lcurand"]
+    text = "#include <curand_kernel.h>\nfor (;;)\n  #pragma omp parallel\n"
+    assert corpus.libraries([write(tmp_path / "a.cu", text)]) == ["-Xcompiler", "-fopenmp"]
+
+
+@pytest.mark.parametrize(("text", "status"), [("f<<<FIXME>>>();", Status.EXCLUDED), ("f<<<1>>>();", Status.FAILED)])
+def test_exercise_with_holes_is_no_failure(tmp_path: Path, text: str, status: Status) -> None:
+    source = write(tmp_path / "hello.cu", f"int main() {{ {text} }}")
+    write(tmp_path / "bin/nvcc", "#!/bin/sh\necho a.cu:1:1: error: bad; exit 1\n").chmod(0o755)
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    (program,) = corpus.find(source)
+    assert trials.run(program, Guest(dict(os.environ))).status is status
 
 
 def test_makefile_with_a_folder_of_nvcc_is_told_ours(tmp_path: Path) -> None:
@@ -325,17 +427,58 @@ def test_sums_name_causes_by_frequency() -> None:
 
 
 def test_page_is_a_table_that_markdown_reads() -> None:
-    page = report.page([report.Corpus("some", RESULTS, 7)], "a device", "2026-11-23")
-    assert "| some | 4 | 7 | 1 | 0 | 0 | 0 | 3 |" in page
+    page = report.page([report.Corpus("some", RESULTS, 7)], "a device")
+    assert "| some |  | 4 | 7 | 1 | 0 | 0 | 0 | 3 |" in page
     assert "| link: missing symbol | 2 | `cudaFoo` (2) |" in page
     assert "| d | failed | `run: wrong result: a / b 'c'` |" in page
+
+
+def test_page_keeps_corpora_that_were_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "remarks", lambda: {"some": {"d": "races"}})
+    others = (
+        Result("x/y", "make", Status.RAN, Cause.NONE, "with lanes in step", 1.0, 1.0),
+        Result("z", "make", Status.FAILED, Cause.BUILD_TIME, "after 300 s", 1.0, 1.0),
+        Result("zz", "make", Status.FAILED, Cause.BUILD, "l" * 120, 1.0, 1.0),
+    )
+    old = [
+        report.Corpus("some", RESULTS, 7, day="2026-11-20"),
+        report.Corpus("more", others, 0, "sample of 3 of 9, seed 5", "2026-11-21"),
+    ]
+    page = report.page(old, "a device")
+    assert report.page(report.read_page(page), "a device") == page
+    fresh = report.Corpus("some", RESULTS[:1], day="2026-11-23")
+    new = report.page(report.composed([fresh, report.Corpus("last", RESULTS)], report.read_page(page)), "a device")
+    assert [line for line in new.splitlines() if line.startswith("## ")] == [
+        "## Why programs do not pass",
+        "## some",
+        "## more (sample of 3 of 9, seed 5)",
+        "## last",
+    ]
+    assert "| some | 2026-11-23 | 1 |  | 1 | 0 | 0 | 0 | 0 |" in new
+    assert "| more (sample of 3 of 9, seed 5) | 2026-11-21 | 3 |  | 0 | 1 | 0 | 0 | 2 |" in new
+
+
+def test_page_is_written_anew_without_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(report.page([report.Corpus("some", RESULTS)], "the software GPU with 2 processing elements"))
+    monkeypatch.setattr(report, "remarks", lambda: {"some": {"d": "races"}})
+    write(tmp_path / "bin/nvcc")
+    assert main(["--page", str(page), "--toolkit", str(tmp_path)]) == 0
+    assert "`run: wrong result: a / b 'c'` its own: races" in page.read_text()
+    with pytest.raises(SystemExit):
+        arguments([])
+
+
+def test_published_page_is_one_that_can_be_read() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+    assert report.page(report.read_page(text), "the software GPU with 2 processing elements") == text
 
 
 def test_page_says_whose_fault_a_failure_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "remarks", lambda: {"some": {"a": "unused", "d": "races"}})
     library = Result("e", "make", Status.FAILED, Cause.LIBRARY, "CUDA::nvrtc", 1.0, 0)
     excluded = Result("f", "make", Status.EXCLUDED, Cause.OUTSIDE, "GL", 1.0, 0)
-    page = report.page([report.Corpus("some", (*RESULTS, library, excluded))], "a device", "2026-11-23")
+    page = report.page([report.Corpus("some", (*RESULTS, library, excluded))], "a device")
     assert "| d | failed | `run: wrong result: a / b 'c'` its own: races |" in page
     assert "| a | passed |  |" in page
     assert "some: 1 of 5 programs that are not excluded end well (20 %). Of the others, 1 need parts of CUDA" in page
@@ -569,5 +712,6 @@ def test_sample_is_tried_without_programs_of_mpi_and_says_so(tmp_path: Path) -> 
     tried = try_corpus(folder, guests, arguments([*words, "--sample", "2", "--seed", "5"]))
     assert (len(tried.results), tried.untried, tried.sample) == (2, 0, "sample of 2 of 3, seed 5")
     assert "b" not in {result.name for result in tried.results}
+    assert tried.day == tried.results[0].day > "2026"
     assert try_corpus(folder, guests, arguments(words)) == tried
-    assert "## some (sample of 2 of 3, seed 5)" in report.page([tried], "a device", "2026-11-23")
+    assert "## some (sample of 2 of 3, seed 5)" in report.page([tried], "a device")
