@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import Rig, rig
+from vhost_backend.engines.cpu.engine import CpuEngine
 
 BLOCK = 48
 COMPARISONS = {
@@ -126,6 +130,24 @@ def test_guard_admits_the_threads_of_its_comparison(gpu: Rig, comparison: str, s
         threads = np.array([base], dtype) + np.arange(BLOCK).astype(dtype)
         expected = COMPARISONS[comparison][1](threads, dtype(bound))
         assert (out == expected).all(), f"base {base}, n {bound}"
+
+
+BEGINNINGS = {
+    "less": "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] += in[i];",
+    "returns": "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; out[i] += in[i];",
+    "inside": "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i > 0 && i < n - 1) out[i] = in[i - 1] + in[i + 1];",
+}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_row_of_which_no_thread_passes_its_first_guard_is_passed_over(name: str, tmp_path: Path) -> None:
+    source = f'extern "C" __global__ void {name}(int n, const float *in, float *out) {{ {BEGINNINGS[name]} }}\n'
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
+    (tmp_path / job.input_name).write_text(source)
+    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
+    row = (tmp_path / "ir").read_text().split(f"@{name}.region0(")[1].split("\nrow:")[1].split("\n\n")[0]
+    assert row.endswith("label %row.end")
 
 
 def test_guard_on_an_index_that_wraps_before_it_is_widened(gpu: Rig) -> None:

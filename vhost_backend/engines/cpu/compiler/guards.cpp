@@ -3,7 +3,10 @@
 // memory without masks and is two to three times as fast.
 //
 // A comparison qualifies if one side is the same for the whole row and the other grows by 1 from thread to thread. If
-// the values first, first + 1, ..., last do not overflow and both ends pass the comparison, all values pass it.
+// the values first, first + 1, ..., last do not overflow and both ends pass the comparison, all values pass it; if
+// neither does, none passes it. The latter makes a third loop, for the comparisons that a thread begins with only: it
+// is empty as a rule, where accesses under masks of zeros, of memory that is not there, would take a thousand times as
+// long.
 //
 // Indices are widened the same way: a[i] with an int i is consecutive only if i does not wrap within the row, which the
 // optimiser cannot know. The address is computed from the row's first index, in 64 bits: a signed index that wraps
@@ -38,7 +41,8 @@ class RowGuards
         steps_ = builder_.CreateSub(last_x, row.first_x, "steps");
     }
 
-    /// Makes the comparison constant true for rows whose threads all pass it.
+    /// Makes the comparison constant true for rows whose threads all pass it, and one of the first comparisons constant
+    /// false for rows of which none does.
     void relax(llvm::ICmpInst &compare)
     {
         const llvm::Type *type = compare.getOperand(0)->getType();
@@ -130,12 +134,30 @@ class RowGuards
         llvm::Value *by_ones = builder_.CreateICmpEQ(builder_.CreateSub(last, first), steps);
         llvm::Value *in_order =
             builder_.CreateICmp(compare.isSigned() ? llvm::CmpInst::ICMP_SLE : llvm::CmpInst::ICMP_ULE, first, last);
-        llvm::Value *ends = builder_.CreateAnd(builder_.CreateICmp(predicate, first, bound),
-                                               builder_.CreateICmp(predicate, last, bound));
-        llvm::Value *all = builder_.CreateFreeze(builder_.CreateAnd(builder_.CreateAnd(by_ones, in_order), ends));
+        llvm::Value *is_monotone = builder_.CreateAnd(by_ones, in_order);
+        llvm::Value *first_passes = builder_.CreateICmp(predicate, first, bound);
+        llvm::Value *last_passes = builder_.CreateICmp(predicate, last, bound);
+        llvm::Value *all =
+            builder_.CreateFreeze(builder_.CreateAnd(is_monotone, builder_.CreateAnd(first_passes, last_passes)));
         llvm::IRBuilder<> after(compare.getNextNode());
         llvm::Value *relaxed = after.CreateSelect(all, after.getTrue(), &compare, "passes");
-        compare.replaceUsesWithIf(relaxed, [&](const llvm::Use &use) { return use.getUser() != relaxed; });
+        llvm::Value *used = relaxed;
+        if (is_of_beginning(compare)) {
+            llvm::Value *some = builder_.CreateFreeze(
+                builder_.CreateOr(builder_.CreateNot(is_monotone), builder_.CreateOr(first_passes, last_passes)));
+            used = after.CreateSelect(some, relaxed, after.getFalse(), "passes");
+        }
+        compare.replaceUsesWithIf(used, [&](const llvm::Use &use) { return use.getUser() != relaxed; });
+    }
+
+    /// True in blocks that each thread runs through before its first branch.
+    bool is_of_beginning(const llvm::Instruction &instruction) const
+    {
+        const llvm::BasicBlock *block = row_.x->getParent();
+        while (block != instruction.getParent() && block->getSingleSuccessor() != nullptr &&
+               body_.contains(block->getSingleSuccessor()))
+            block = block->getSingleSuccessor();
+        return block == instruction.getParent();
     }
 
     const ThreadRow &row_;
