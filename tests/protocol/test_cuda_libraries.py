@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.fakes.guest import REPOSITORY
+from tests.limits import HANGS_AFTER_S
 from tests.protocol.guest_host import GuestHost, guest_host, run_on
 
 PROGRAMS = REPOSITORY / "tests" / "cuda_libraries"
+MYNVCC = REPOSITORY / "guest_driver" / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
+STATIC = r"""
+#include <cstdio>
+#include <cublas_v2.h>
+#include <cufft.h>
+#include <curand.h>
+#include <cusolverDn.h>
+#include <cusparse.h>
+int main() {
+    cublasHandle_t blas;
+    cufftHandle plan;
+    curandGenerator_t numbers;
+    cusparseHandle_t sparse;
+    cusolverDnHandle_t dense;
+    printf("%d %d %d %d %d\n", cublasCreate(&blas), cufftPlan1d(&plan, 60, CUFFT_C2C, 1),
+           curandCreateGenerator(&numbers, CURAND_RNG_PSEUDO_DEFAULT), cusparseCreate(&sparse), cusolverDnCreate(&dense));
+}
+"""
 
 
 def cases(library: str) -> list[str]:
@@ -133,3 +154,22 @@ def test_cusparse_makes_blocks_and_prunes(host: GuestHost, case: str) -> None:
 @pytest.mark.parametrize("case", cases("cusolver_generic"))
 def test_cusolver_takes_types_at_run_time(host: GuestHost, case: str) -> None:
     run(host, "cusolver_generic", case)
+
+
+@pytest.mark.parametrize("runtime", ["shared", "static"])
+def test_static_libraries_may_be_named(host: GuestHost, tmp_path: Path, runtime: str) -> None:
+    (tmp_path / "all.cu").write_text(STATIC)
+    names = ("cublas_static", "cublasLt_static", "cufft_static", "curand_static", "cusparse_static", "cusolver_static")
+    words: list[str | Path] = [
+        MYNVCC,
+        "-cudart",
+        runtime,
+        "all.cu",
+        "-o",
+        "all",
+        *(f"-l{name}" for name in names),
+        "-lculibos",
+    ]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
+    done = host.run(str(tmp_path / "all"))
+    assert (done.returncode, done.stdout.strip()) == (0, "0 0 0 0 0"), done.stderr

@@ -105,6 +105,27 @@ def test_gccs_link_of_openmp_takes_clangs_library(toolkit: Toolkit) -> None:
     assert "-fopenmp" not in link
 
 
+@pytest.mark.parametrize("clang", CLANGS)
+def test_options_of_gcc_alone_do_not_stop_clang(toolkit: Toolkit, clang: str) -> None:
+    toolkit.write(
+        a_cu='#include <cstdio>\n#include <dlfcn.h>\nextern "C" void seen() {}\n'
+        'int main() { std::puts(dlsym(RTLD_DEFAULT, "seen") ? "exported" : "hidden"); }\n'
+    )
+    words = "-fno-gnu-unique,-fipa-pta,-fno-tree-sra,-fabi-version=6,-mpreferred-stack-boundary=4,-Wall,-Werror"
+    toolkit.build("-Xcompiler", words, "a.cu", environment={"MYNVCC_CLANG": clang})
+    assert toolkit.output() == ["hidden"]
+    toolkit.build("-Xcompiler", f"{words},-export-dynamic", "a.cu", environment={"MYNVCC_CLANG": clang})
+    assert toolkit.output() == ["exported"]
+
+
+def test_options_of_gcc_reach_gcc(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu="int main() {}\n", b_cpp="")
+    words = ("-dryrun", "-ccbin", "g++", "-Xcompiler", "-fno-gnu-unique,-ftree-vectorize", "a.cu", "b.cpp")
+    lines = [line for line in toolkit.build(*words).splitlines() if "-ftree-vectorize" in line]
+    assert len(lines) == 3
+    assert ["-fno-gnu-unique" in line for line in lines] == ["--cuda-host-only" not in line for line in lines]
+
+
 def test_missing_library_of_openmp_is_named(toolkit: Toolkit) -> None:
     clang = toolkit.folder / "bin" / "clang++"
     clang.parent.mkdir()

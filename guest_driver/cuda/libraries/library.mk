@@ -1,7 +1,8 @@
 # One library of the toolkit, made by the toolkit's own mynvcc: lib64/lib$(NAME).so.$(MAJORS), in the order of the CUDA
 # generations 11, 12 and 13 whose libcudart they use, since a process has one runtime. NVIDIA's libraries give each
 # symbol the soname as its version. Its Makefile sets NAME, MAJORS, GENERATIONS (if not all), SYMBOLS, and NEEDS: the
-# library that each of MAJORS uses, if any.
+# library that each of MAJORS uses, if any. Its static archive is a linker script that brings in the shared library: device
+# code is compiled when programs run, and one library of that kind serves all.
 TOOLKIT := ../../build/toolkit
 NVCC := $(TOOLKIT)/bin/mynvcc
 BUILD ?= build
@@ -14,7 +15,7 @@ TARGETS := $(MAJORS:%=$(TOOLKIT)/lib64/lib$(NAME).so.%)
 place_of = $(words $(filter-out after,$(shell for i in $(MAJORS); do echo $$i; [ $$i = $(1) ] && break; done)))
 NVCCFLAGS_ALL := -std=c++17 -O2 -I. -I../include -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror
 
-all: $(TARGETS) $(TOOLKIT)/lib64/lib$(NAME).so $(HEADERS_OF_API:../include/%=$(TOOLKIT)/include/%)
+all: $(TARGETS) $(TOOLKIT)/lib64/lib$(NAME).so $(TOOLKIT)/lib64/lib$(NAME)_static.a $(HEADERS_OF_API:../include/%=$(TOOLKIT)/include/%)
 
 $(TOOLKIT)/include/%: ../include/%
 	cp $< $@
@@ -35,8 +36,11 @@ $(TARGETS): $(TOOLKIT)/lib64/lib$(NAME).so.%: $(OBJECTS) $(BUILD)/%.map $(addpre
 $(TOOLKIT)/lib64/lib$(NAME).so: $(TARGETS)
 	ln -sf lib$(NAME).so.$(DEFAULT) $@
 
+$(TOOLKIT)/lib64/lib$(NAME)_static.a: Makefile ../library.mk
+	echo 'INPUT(-l$(NAME))' > $@
+
 clean:
-	rm -rf $(BUILD) $(TOOLKIT)/lib64/lib$(NAME).so*
+	rm -rf $(BUILD) $(TOOLKIT)/lib64/lib$(NAME).so* $(TOOLKIT)/lib64/lib$(NAME)_static.a
 
 .PHONY: all clean
 .SECONDARY:

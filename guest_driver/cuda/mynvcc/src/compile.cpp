@@ -5,6 +5,7 @@
 #include "check.h"
 #include "device_launches.h"
 #include "flatten.h"
+#include "gcc_options.h"
 #include "local_code.h"
 #include "prepared.h"
 #include "relocatable.h"
@@ -154,7 +155,8 @@ Words Compiler::command(const Input &input) const
         if (!toolkit.cccl.empty())
             append(words, {"-isystem", toolkit.cccl});
     }
-    append(words, options.host);
+    const bool is_clang = words.front() == toolkit.clangxx || words.front() == toolkit.clang;
+    append(words, is_clang ? without_gcc_options(options.host) : options.host);
     return words;
 }
 

@@ -1,4 +1,5 @@
 #include "link.h"
+#include "gcc_options.h"
 #include "relocatable.h"
 
 #include <algorithm>
@@ -61,7 +62,9 @@ std::string openmp_folder(const Toolkit &toolkit)
 /// serves gcc's code, too.
 Words link_options(const Options &options, const Toolkit &toolkit)
 {
-    if (!uses_openmp(options) || toolkit.cxx == toolkit.clangxx)
+    if (toolkit.cxx == toolkit.clangxx)
+        return link_options_of_clang(options.link);
+    if (!uses_openmp(options))
         return options.link;
     const std::string folder = openmp_folder(toolkit);
     Words words = {"-L" + folder, "-Wl,-rpath," + folder, "-lomp"};
