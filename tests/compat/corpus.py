@@ -33,6 +33,7 @@ _LIBRARIES: Final = {
     "cusolver": re.compile(r"#\s*include\s*[<\"]cusolver\w+\.h"),
 }
 """Libraries of host functions, by the headers that declare them."""
+_OPENACC: Final = re.compile(r"^\s*#\s*pragma\s+acc\b", re.MULTILINE)
 _OPENMP: Final = re.compile(r"#\s*include\s*[<\"]omp\.h|#\s*pragma\s+omp\b")
 
 
@@ -108,7 +109,8 @@ def find(root: Path) -> list[Program]:
 def _targets(folder: Path) -> list[Path]:
     """Sources of programs that the folder's Makefile names one by one, as its targets; none if it makes, or runs, one program."""
     found = makefile(folder)
-    text = _text(found) if found else ""
+    lines = _text(found).splitlines() if found else []
+    text = "\n".join(line for line in lines if not line.startswith("\t"))
     named = [
         path
         for path in sorted(folder.iterdir())
@@ -193,6 +195,23 @@ def parboil_assignments(program: Program, toolkit: Path) -> list[str]:
         "CUDAHOME": toolkit,
     }
     return [f"{name}={value}" for name, value in values.items()]
+
+
+def absent_submodule(program: Program, root: Path) -> str | None:
+    """A submodule of the corpus within the program's folder that is empty: git fetches those apart."""
+    modules = root / ".gitmodules"
+    paths = re.findall(r"^\s*path\s*=\s*(\S+)", _text(modules), re.MULTILINE) if modules.is_file() else []
+    for path in paths:
+        folder = root / path
+        is_empty = not folder.is_dir() or not any(folder.iterdir())
+        if folder.is_relative_to(program.folder) and is_empty:
+            return str(path)
+    return None
+
+
+def needs_openacc(program: Program) -> bool:
+    """True if its loops are for a compiler with OpenACC: compilers without it leave them to the host."""
+    return any(_OPENACC.search(_text(path)) for path in program.sources)
 
 
 def is_exercise(program: Program) -> bool:

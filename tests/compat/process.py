@@ -19,7 +19,6 @@ from tests.compat.verdict import Finished
 
 KEPT_BYTES: Final = 200_000
 """Length of the output that is kept: half from its beginning, half from its end."""
-_FILE_BYTES: Final = 1 << 30
 CLOCK: Final = 6
 _LOOKS_EVERY_S: Final = 0.5
 _SINCE: Final = time.monotonic  # noqa: TID251  it is reported how long programs take
@@ -37,7 +36,7 @@ class Limits:
 def _confine(memory_bytes: int) -> None:
     """Runs in the child. Reserved addresses are no data: a runtime reserves those of the device's whole memory."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (memory_bytes, memory_bytes))  # holds for shared memory, too
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

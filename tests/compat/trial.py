@@ -24,6 +24,7 @@ _DIVISOR: Final = 16
 _OF_NO_DATA: Final = frozenset({Cause.FILE, Cause.CRASH, Cause.EXIT, Cause.WRONG, Cause.ARGUMENTS})
 """Causes that programs without their data set show."""
 _IN_PLACE: Final = frozenset({"make", "target", "parboil"})
+_LIBVGC: Final = Path(__file__).resolve().parents[2] / "guest_driver" / "libvgc" / "build"
 _REPLACED: Final = "cudaErrorDevicesUnavailable"
 
 
@@ -88,13 +89,18 @@ class Trials:
             found = Verdict(Status.BUILDS)
         elif found is None:
             found, ran = self._try(program, built_in, logs, guest)
-        data = corpus.absent_data(program) if found.cause in _OF_NO_DATA else None
+        is_built = verdict.of_build(build) is None
+        data = corpus.absent_data(program) if is_built and found.cause in _OF_NO_DATA else None
         if found.cause in {Cause.CRASH, Cause.EXIT}:  # a wrong result might be one, whatever its program is to write
             data = data or corpus.absent_input(program)
+        if found.cause in {Cause.FILE, Cause.LIBRARY}:
+            data = data or corpus.absent_submodule(program, self.root)
         if data:
             found = Verdict(Status.EXCLUDED, Cause.FILE, data)
         elif found.status is Status.FAILED and corpus.is_exercise(program):
             found = Verdict(Status.EXCLUDED, Cause.EXERCISE, found.detail)
+        elif found.status is Status.FAILED and corpus.needs_openacc(program):
+            found = Verdict(Status.EXCLUDED, Cause.OUTSIDE, "OpenACC")
         return Result(
             program.name,
             program.how,
@@ -158,7 +164,9 @@ class Trials:
     def _build(self, program: Program, built_in: Path, logs: Path, guest: Guest) -> Finished:
         view = self._view(guest)
         if corpus.absent_data(program):  # its run would not get as far as the device's compiler
-            view = replace(view, environment=view.environment | {"NVCC_APPEND_FLAGS": "--check"})
+            libraries = f"{_LIBVGC}:{view.environment['LD_LIBRARY_PATH']}"
+            checks = {"NVCC_APPEND_FLAGS": "--check", "LD_LIBRARY_PATH": libraries}
+            view = replace(view, environment=view.environment | checks)
         total = Finished(0, "")
         for index, step in enumerate(self._steps(program, built_in)):
             log = logs / f"build{index}.txt"
@@ -189,5 +197,5 @@ class Trials:
             return [configure, ["cmake", "--build", str(built_in)]]
         includes = [f"-I{folder}" for folder in corpus.include_folders(program.folder, self.root)]
         target = built_in / program.sources[0].stem
-        options = ["-std=c++17", *includes, *corpus.libraries(program.sources)]
+        options = ["-O2", "-std=c++17", *includes, *corpus.libraries(program.sources)]
         return [["nvcc", *options, *map(str, program.sources), "-o", str(target)]]

@@ -226,6 +226,8 @@ all: $(APPS) three
 \tcp $< $@
 three: three.c
 \tcp $< $@
+four:
+\tcp unnamed.cu unnamed
 """
 
 
@@ -301,6 +303,9 @@ def test_device_code_of_a_program_without_its_data_is_checked(tmp_path: Path) ->
     (tmp_path / "common/mk/Makefile").write_text("default:\n\ttest -z $$NVCC_APPEND_FLAGS\n")
     trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
     assert trials.run(program, Guest(dict(os.environ))).cause is Cause.BUILD
+    (tmp_path / "common/mk/Makefile").write_text("default:\n\techo b.h: No such file or directory; exit 1\n")
+    assert trials.run(program, Guest(dict(os.environ))).detail == "b.h"
+    (tmp_path / "common/mk/Makefile").write_text("default:\n\ttest -z $$NVCC_APPEND_FLAGS\n")
     (tmp_path / "datasets/bfs").mkdir(parents=True)
     assert trials.run(program, Guest(dict(os.environ))).detail == "the build left no program"
 
@@ -315,6 +320,27 @@ def test_source_without_a_build_file_is_linked_by_its_headers(tmp_path: Path) ->
     assert corpus.libraries([write(tmp_path / "a.cu", text)]) == ["-lcublas", "-lcurand"]
     text = "#include <curand_kernel.h>\nfor (;;)\n  #pragma omp parallel\n"
     assert corpus.libraries([write(tmp_path / "a.cu", text)]) == ["-Xcompiler", "-fopenmp"]
+
+
+def test_program_of_a_submodule_that_was_not_fetched_is_excluded(tmp_path: Path) -> None:
+    write(tmp_path / ".gitmodules", '[submodule "cub"]\n\tpath = some/one/cub\n\turl = https://where/it/is\n')
+    write(tmp_path / "some/one/Makefile", "all:\n\techo \"fatal error: 'cub/cub/cub.cuh' file not found\"; exit 1\n")
+    write(tmp_path / "some/one/one.cu", "int main() {}")
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    (program,) = corpus.find(tmp_path)
+    found = trials.run(program, Guest(dict(os.environ)))
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.FILE, "some/one/cub")
+    write(tmp_path / "some/one/cub/cub.cuh")
+    assert trials.run(program, Guest(dict(os.environ))).cause is Cause.LIBRARY
+
+
+def test_program_for_openacc_is_excluded(tmp_path: Path) -> None:
+    source = write(tmp_path / "loops.cu", "int main() {\n#pragma acc parallel loop\nfor (;;); }")
+    write(tmp_path / "bin/nvcc", "#!/bin/sh\necho a.cu:1:1: error: bad; exit 1\n").chmod(0o755)
+    trials = Trials(tmp_path, tmp_path / "work", tmp_path, PLENTY, PLENTY)
+    (program,) = corpus.find(source)
+    found = trials.run(program, Guest(dict(os.environ)))
+    assert (found.status, found.cause, found.detail) == (Status.EXCLUDED, Cause.OUTSIDE, "OpenACC")
 
 
 @pytest.mark.parametrize(("text", "status"), [("f<<<FIXME>>>();", Status.EXCLUDED), ("f<<<1>>>();", Status.FAILED)])
