@@ -219,3 +219,17 @@ def test_names_behind_literals_are_taken_for_macros(toolkit: Toolkit) -> None:
         '__global__ void k() { SAY("device"); }\nint main() { SAY("host"); }\n',
     )
     assert toolkit.nvcc("main.cu", "-o", "main").returncode == 0
+
+
+def test_headers_of_old_and_of_few_names_are_there(toolkit: Toolkit) -> None:
+    names = ("cusparse_v2.h", "cuda_pipeline.h", "sm_35_atomic_functions.h", "math_functions.hpp")
+    toolkit.write(
+        a_cu="".join(f"#include <{name}>\n" for name in names) + "cusparseHandle_t handle;\n"
+        "__global__ void kernel(int *from) {\n    __shared__ int tile[1];\n"
+        "    __pipeline_memcpy_async(tile, from, sizeof(int));\n}\nint main() { kernel<<<1, 1>>>(nullptr); }\n"
+    )
+    for clang in CLANGS:
+        toolkit.build("-c", "a.cu", environment={"MYNVCC_CLANG": clang})
+    toolkit.build("a.cu")
+    image, _log = compile_image(toolkit.text(), [])
+    assert b"_Z6kernelPi" in image
