@@ -38,7 +38,10 @@ ROOMS = [
             ("complete", "context"): "the last request of a dying context lets its destruction go on",
         },
     ),
-    Room("vhost_backend/engines/cpu"),
+    Room(
+        "vhost_backend/engines/cpu",
+        {("schedule", "children"): "a block that waits or has ended lets the grids run that it has launched"},
+    ),
     Room(
         "vhost_backend/engines/cuda",
         {("fault", "lane"): "any call may say that the context is lost; the lanes say whose work ran then"},

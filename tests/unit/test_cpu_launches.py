@@ -107,6 +107,7 @@ EXPORT stacked(int *depths) {
     volatile char kept[60000];
     kept[depths[0]++] = 1;
     stacked<<<1, 1>>>(depths);
+    cudaDeviceSynchronize(); // the child runs above this frame
     cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess) depths[1] = error;
     depths[2] += kept[--depths[3]];
@@ -121,10 +122,14 @@ EXPORT tail_of(int what) {
 EXPORT tails() { // as the guide orders them: grids at once, then tails, each with its own tails
     tail_of<<<1, 1, 0, cudaStreamTailLaunch>>>(10);
     note<<<1, 1, 0, cudaStreamTailLaunch>>>(20);
-    note<<<1, 1>>>(1);
-    line[atomicAdd(&length, 1)] = 2;
+    note<<<1, 1>>>(2);
+    line[atomicAdd(&length, 1)] = 1;
 }
-EXPORT tail_parent() { tails<<<1, 1>>>(); line[atomicAdd(&length, 1)] = 30; }
+EXPORT tail_parent() {
+    tails<<<1, 1>>>();
+    cudaDeviceSynchronize();
+    line[atomicAdd(&length, 1)] = 30;
+}
 EXPORT again(int *left, int *blocks) { // launches itself behind itself, over and over
     atomicAdd(blocks, 1);
     if (blockIdx.x == 0 && threadIdx.x == 0 && --*left > 0) again<<<3, 1, 0, cudaStreamTailLaunch>>>(left, blocks);
@@ -165,7 +170,7 @@ EXPORT fails(int *p, int how) {
     if (how == 1) assert(p == nullptr);
     if (how == 2) { if (threadIdx.x < 16) p[0] = __shfl_sync(~0u, 1, 0); else __syncthreads(); }
 }
-EXPORT launches_failing(int *p, int how) { fails<<<2, 32>>>(p, how); p[0] = 1; }
+EXPORT launches_failing(int *p, int how) { fails<<<2, 32>>>(p, how); cudaDeviceSynchronize(); p[0] = 1; }
 EXPORT launches_tail(int *p, int how) { fails<<<2, 32, 0, cudaStreamTailLaunch>>>(p, how); p[0] = 1; }
 EXPORT copies(int *data, const int *from) {
     cudaMemcpyAsync(data, from, 40, cudaMemcpyDeviceToDevice, 0);
@@ -178,7 +183,39 @@ EXPORT copies(int *data, const int *from) {
     }
 }
 EXPORT prints() { printf("child %d\n", threadIdx.x); }
-EXPORT print_parent() { printf("parent\n"); prints<<<1, 2>>>(); printf("end\n"); }
+EXPORT print_parent() { printf("parent\n"); prints<<<1, 2>>>(); cudaDeviceSynchronize(); printf("end\n"); }
+
+EXPORT halves(int *data, int *sum, int n) { // no barrier before the launch: a GPU's is so late that it works
+    int half = n / 2;
+    if (n == 2 && threadIdx.x == 0) { *sum = data[0] + data[1]; return; }
+    if (half > 1 && threadIdx.x < half) {
+        data[threadIdx.x] += data[threadIdx.x + half];
+        if (threadIdx.x == 0) halves<<<1, half>>>(data, sum, half);
+    }
+}
+EXPORT copy(const int *from, int *to) { to[threadIdx.x] = from[threadIdx.x]; }
+EXPORT apart(int *data, int *seen) { // the same, where warps go their own ways
+    if (threadIdx.x == 0) copy<<<1, 64>>>(data, seen);
+    if (threadIdx.x < 32) __syncwarp();
+    data[threadIdx.x] = threadIdx.x + 1;
+}
+struct Wide { int values[2000]; };
+EXPORT add_wide(int *data, Wide wide) { data[threadIdx.x] += wide.values[1999]; }
+EXPORT many(int *data) { // more parameters than may wait
+    for (int i = 1; i <= 20; i++) {
+        Wide wide;
+        wide.values[1999] = i;
+        add_wide<<<1, 32>>>(data, wide);
+    }
+}
+EXPORT doubles(int *data) { data[threadIdx.x] *= 2; }
+EXPORT copies_behind(int *data) {
+    doubles<<<1, 32>>>(data);
+    cudaMemcpyAsync(data + 32, data, 128, cudaMemcpyDeviceToDevice, 0);
+    doubles<<<1, 32>>>(data);
+    cudaMemsetAsync(data, 0, 64, 0);
+    doubles<<<1, 64>>>(data);
+}
 void host_side(int *data) { // host code is parsed, not compiled
     scale<int, 7><<<1, 32>>>(data, 2);
     add<<<1, 32, 0, 0>>>(data, 1);
@@ -204,6 +241,30 @@ def test_every_thread_may_launch(gpu: Rig) -> None:
     data = gpu.array((4, 256, 32), np.int32)
     gpu.launch("all_launch", 4, 256, data)
     assert np.array_equal(data[0], np.repeat(np.arange(256)[:, None] * 4, 32, 1))
+
+
+def test_children_see_what_their_block_writes_up_to_its_wait(gpu: Rig) -> None:
+    data, total = gpu.array((2, 512), np.int32, 1), gpu.array(1, np.int32)
+    gpu.launch("halves", 1, 512, data, total, np.int32(512))
+    assert total[0] == 512
+
+
+def test_children_see_what_warps_that_are_apart_write(gpu: Rig) -> None:
+    data, seen = gpu.array(64, np.int32), gpu.array(64, np.int32)
+    gpu.launch("apart", 1, 64, data, seen)
+    assert seen.tolist() == list(range(1, 65))
+
+
+def test_children_run_in_order_however_many_wait(gpu: Rig) -> None:
+    data = gpu.array(32, np.int32)
+    gpu.launch("many", 3, 1, data)
+    assert data.tolist() == [3 * 210] * 32
+
+
+def test_copies_and_fills_stand_behind_the_grids_before_them(gpu: Rig) -> None:
+    data = gpu.array(64, np.int32, np.arange(64))
+    gpu.launch("copies_behind", 1, 1, data)
+    assert data.tolist() == [*[0] * 16, *range(16 * 8, 32 * 8, 8), *range(0, 32 * 4, 4)]
 
 
 @pytest.mark.parametrize(("n", "by"), [(8, 4), (4, 3)])

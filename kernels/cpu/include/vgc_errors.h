@@ -5,12 +5,14 @@
 #include "vgc_error_texts.h"
 
 extern "C" __device__ int __vgc_launch_error(int clear);
+extern "C" __device__ int __vgc_launch_wait();
 extern "C" __device__ unsigned __vgc_num_pes();
 
 __VGC_FN__ cudaError_t cudaGetLastError() { return static_cast<cudaError_t>(__vgc_launch_error(1)); }
 __VGC_FN__ cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(__vgc_launch_error(0)); }
-__VGC_FN__ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-__VGC_FN__ cudaError_t __cudaDeviceSynchronizeDeprecationAvoidance() { return cudaSuccess; }
+/* Grids that the block has launched end before it returns. */
+__VGC_FN__ cudaError_t cudaDeviceSynchronize() { return static_cast<cudaError_t>(__vgc_launch_wait()); }
+__VGC_FN__ cudaError_t __cudaDeviceSynchronizeDeprecationAvoidance() { return cudaDeviceSynchronize(); }
 __VGC_FN__ cudaError_t cudaRuntimeGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
 /* Attributes that this header can know; the host's function knows the others, too. */
 __VGC_FN__ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {

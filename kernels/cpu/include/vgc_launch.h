@@ -1,5 +1,6 @@
-/* Launches in device code, and the parts of CUDA's runtime API that go with them. A grid has ended when its launch
- * returns, unless its stream is cudaStreamTailLaunch: streams and events have nothing to order. */
+/* Launches in device code, and the parts of CUDA's runtime API that go with them. Grids run in the order of their launches, when
+ * their block waits or has ended, unless their stream is cudaStreamTailLaunch: streams and events have nothing to order. Copies,
+ * fills and cudaFree() let those run that were launched before. */
 #pragma once
 #include "cuda_runtime_api.h"
 #include "vgc_heap.h"
@@ -30,20 +31,22 @@ template <class T> __VGC_FN__ cudaError_t cudaMalloc(T **memory, size_t bytes) {
     *memory = static_cast<T *>(malloc(bytes));
     return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
-__VGC_FN__ cudaError_t cudaFree(void *memory) { return free(memory), cudaSuccess; }
+__VGC_FN__ cudaError_t cudaFree(void *memory) { return __vgc_launch_wait(), free(memory), cudaSuccess; }
 __VGC_FN__ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t = 0) {
-    return __builtin_memcpy(to, from, bytes), cudaSuccess;
+    return __vgc_launch_wait(), __builtin_memcpy(to, from, bytes), cudaSuccess;
 }
 __VGC_FN__ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t = 0) {
-    return __builtin_memset(memory, value, bytes), cudaSuccess;
+    return __vgc_launch_wait(), __builtin_memset(memory, value, bytes), cudaSuccess;
 }
 __VGC_FN__ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                                          cudaMemcpyKind, cudaStream_t = 0) {
+    __vgc_launch_wait();
     for (size_t row = 0; row < height; row++)
         __builtin_memcpy(static_cast<char *>(to) + row * to_pitch, static_cast<const char *>(from) + row * from_pitch, width);
     return cudaSuccess;
 }
 __VGC_FN__ cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size_t width, size_t height, cudaStream_t = 0) {
+    __vgc_launch_wait();
     for (size_t row = 0; row < height; row++)
         __builtin_memset(static_cast<char *>(memory) + row * pitch, value, width);
     return cudaSuccess;

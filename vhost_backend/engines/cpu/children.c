@@ -1,10 +1,12 @@
 /* Grids that kernels launch (dynamic parallelism).
  *
- * A grid in any stream but cudaStreamTailLaunch runs on the PE that launches it before the launch returns: all of its
- * blocks, and theirs. So it sees what its parent has written, and a parent that waits for its children has nothing to
- * wait for. Meanwhile the parent's state is kept in a level; grids at one depth share its memory, as they run one after
- * the other. Grids in cudaStreamTailLaunch wait in a list of the grid that launches them; when that has ended, its
- * launch becomes the next of them. */
+ * A grid in any stream but cudaStreamTailLaunch runs on the PE that launches it, all of its blocks and theirs, when the
+ * threads of the launching block have come to their next barrier or their end, or one of them waits for its children.
+ * So it sees what its parent has written, also what other threads of the block write without a barrier before the
+ * launch: on a GPU, where a launch takes microseconds, programs get away with that. Until then it waits in the level
+ * that keeps its parent's state while it runs; grids at one depth share the level's memory, as they run one after the
+ * other. Grids in cudaStreamTailLaunch wait in a list of the grid that launches them; when that has ended, its launch
+ * becomes the next of them. */
 #include "cpu_engine.h"
 
 #include <stdlib.h>
@@ -24,6 +26,14 @@ enum { LEAST_STACK = 256 << 10 }; /* bytes that a grid finds */
 
 enum { TAIL_STREAM = 3 }; /* cudaStreamTailLaunch of driver_types.h */
 
+enum { WAITING_BYTES = 40 << 10 }; /* for grids that wait, at least one with the most parameters */
+
+/* A grid that waits for its parent's threads; its parameters follow, and the next one. */
+struct waiting_grid {
+    _Alignas(16) struct cpu_grid what;
+    uint32_t bytes; /* with its parameters */
+};
+
 /* State of a grid whose kernel has launched a child, and memory of the child. */
 struct cpu_level {
     struct vgc_cpu_ctx ctx;
@@ -34,6 +44,8 @@ struct cpu_level {
     int launch_error; /* the parent's */
     bool is_checked;
     struct cpu_launch child;
+    uint32_t waiting_bytes;
+    _Alignas(16) uint8_t waiting[WAITING_BYTES];
     /* of the child while the parent runs, of the parent while the child runs */
     uint8_t *shared;
     uint8_t *frame;
@@ -131,8 +143,55 @@ static int run_child(struct cpu_pe *pe, const struct cpu_grid *what)
     return done ? NO_ERROR : OUT_OF_MEMORY;
 }
 
+/* Runs the grids that wait, in the order of their launches. Returns the first error. */
+static int run_waiting(struct cpu_pe *pe)
+{
+    if (pe->num_waiting == 0)
+        return NO_ERROR;
+    struct cpu_level *level = pe->levels[pe->depth];
+    uint32_t count = pe->num_waiting, at = 0;
+    int first = NO_ERROR;
+    pe->num_waiting = 0;
+    for (; count > 0; count--) {
+        const struct waiting_grid *grid = (const struct waiting_grid *)&level->waiting[at];
+        int error = run_child(pe, &grid->what);
+        first = first != NO_ERROR ? first : error;
+        at += grid->bytes;
+    }
+    level->waiting_bytes = 0;
+    return first;
+}
+
+void cpu_run_children(struct cpu_pe *pe)
+{
+    if (run_waiting(pe) != NO_ERROR)
+        cpu_fail_launch(pe, VGC_STATUS_RESOURCES_EXHAUSTED, "no memory for a grid that kernel '%s' launches",
+                        pe->inner->kernel->name);
+}
+
+/* Has a grid run when the threads of the running block have come to their next wait. */
+static int add_child(struct cpu_pe *pe, const struct cpu_grid *what)
+{
+    uint32_t params = what->kernel->param_bytes;
+    uint32_t bytes = (uint32_t)sizeof(struct waiting_grid) + ((params + 15u) & ~15u);
+    if (pe->depth == CPU_MAX_DEPTH)
+        return DEPTH_EXCEEDED;
+    struct cpu_level *level = level_of(pe);
+    if (level == NULL || bytes > WAITING_BYTES)
+        return OUT_OF_MEMORY;
+    int error = bytes > WAITING_BYTES - level->waiting_bytes ? run_waiting(pe) : NO_ERROR;
+    struct waiting_grid *grid = (struct waiting_grid *)&level->waiting[level->waiting_bytes];
+    *grid = (struct waiting_grid){.what = *what, .bytes = bytes};
+    memcpy(grid + 1, what->params, params);
+    grid->what.params = (const uint8_t *)(grid + 1);
+    level->waiting_bytes += bytes;
+    pe->num_waiting++;
+    return error;
+}
+
 void cpu_leave_children(struct cpu_pe *pe)
 {
+    pe->num_waiting = 0;
     while (pe->depth > 0) { /* a grid has failed */
         struct cpu_level *level = pe->levels[--pe->depth];
         swap_memory(pe, level);
@@ -146,6 +205,7 @@ void cpu_leave_children(struct cpu_pe *pe)
         if (level->frame != NULL)
             cpu_unmap_guarded(level->frame, level->frame_bytes, CPU_GUARD);
         cpu_drop_checks(&level->checks);
+        level->waiting_bytes = 0;
         level->shared = level->frame = NULL;
         level->frame_bytes = 0;
     }
@@ -198,10 +258,20 @@ void __vgc_launch(struct cpu_dim grid, struct cpu_dim block, uint64_t shared_byt
     else if ((what.kernel->flags & VGC_CPU_KERNEL_RESIDENT) != 0)
         error = NOT_SUPPORTED;
     else
-        error = stream == TAIL_STREAM ? add_tail(pe, &what) : run_child(pe, &what);
+        error = stream == TAIL_STREAM ? add_tail(pe, &what) : add_child(pe, &what);
     atomic_store_explicit(&pe->in_kernel, true, memory_order_release);
     if (error != NO_ERROR)
         pe->launch_error = error;
+}
+
+int __vgc_launch_wait(void)
+{
+    struct cpu_pe *pe = cpu_current_pe();
+    int error = run_waiting(pe);
+    atomic_store_explicit(&pe->in_kernel, true, memory_order_release);
+    if (error != NO_ERROR)
+        pe->launch_error = error;
+    return error;
 }
 
 int __vgc_launch_error(int clear)

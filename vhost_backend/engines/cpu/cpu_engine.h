@@ -173,6 +173,7 @@ struct __attribute__((aligned(CPU_CACHE_LINE))) cpu_pe {
     struct cpu_launch *inner;            /* grid whose block runs: `launch`, or what its kernels have launched */
     uint32_t depth;                      /* 0: inner == launch */
     int launch_error;                    /* cudaError_t of the last launch that a kernel tried */
+    uint32_t num_waiting;                /* grids that the running block has launched and that have not run */
     struct cpu_level *levels[CPU_MAX_DEPTH];
     uint8_t *shared; /* VGC_CPU_MAX_SHARED bytes and a guard page */
     uint8_t *frame;
@@ -458,7 +459,10 @@ bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed);
 void cpu_drop_frame(struct cpu_pe *pe);
 void cpu_drop_checks(struct cpu_checks **checks);
 
-/* children.c: grids that kernels launch run on the PE that launches them, at once or behind the grid that does. */
+/* children.c: grids that kernels launch run on the PE that launches them, when the launching block's threads wait or
+ * have ended, or behind the grid that launches them. */
+/* Runs what waits for that. */
+void cpu_run_children(struct cpu_pe *pe);
 /* Leaves all grids that kernels have launched on the PE, and gives their memory back. */
 void cpu_leave_children(struct cpu_pe *pe);
 /* Most bytes that a PE takes for grids that kernels launch, whose frames have up to `frame_bytes`. */
@@ -468,6 +472,7 @@ struct cpu_dim {
 };
 void __vgc_launch(struct cpu_dim grid, struct cpu_dim block, uint64_t shared_bytes, uint64_t stream, uint32_t kernel,
                   const void *params);
+int __vgc_launch_wait(void);
 int __vgc_launch_error(int clear);
 uint32_t __vgc_num_pes(void);
 

@@ -421,6 +421,8 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
     const struct vgc_cpu_site *sites = launch->kernel->sites;
     while (site != NULL) {
         int32_t reached = cpu_run_region(pe, site, first, last);
+        if (pe->num_waiting != 0 && reached != VGC_REGION_DIVERGED)
+            cpu_run_children(pe);
         if (reached == VGC_REGION_EXIT)
             return false;
         if (reached != VGC_REGION_DIVERGED && is_whole(pe, &sites[reached])) {
@@ -440,6 +442,8 @@ static bool run_together(struct cpu_pe *pe, const struct cpu_launch *launch, con
             return true;
         struct parts parts = part(pe, launch);
         site = run_apart(&parts, &first, &last);
+        if (pe->num_waiting != 0)
+            cpu_run_children(pe);
         if (parts.at_grid)
             return true;
     }
@@ -458,6 +462,8 @@ void cpu_run_strip(struct cpu_pe *pe, const struct cpu_launch *launch, uint32_t 
     pe->ctx.row_threads = pe->ctx.block_dim[0] * blocks;
     cpu_run_region(pe, launch->kernel->sites, 0, launch->num_threads * blocks);
     pe->ctx.row_threads = pe->ctx.block_dim[0];
+    if (pe->num_waiting != 0)
+        cpu_run_children(pe);
 }
 
 bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool begun)
@@ -472,6 +478,8 @@ bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool be
         site = together(&parts, &first, &last);
         if (site == NULL)
             site = run_apart(&parts, &first, &last);
+        if (pe->num_waiting != 0)
+            cpu_run_children(pe);
         if (parts.at_grid)
             return true;
     }

@@ -21,6 +21,7 @@ VGC_CPU_SYMBOL(__vgc_heap_release_checked)
 /* launches (children.c) */
 VGC_CPU_SYMBOL(__vgc_launch)
 VGC_CPU_SYMBOL(__vgc_launch_error)
+VGC_CPU_SYMBOL(__vgc_launch_wait)
 VGC_CPU_SYMBOL(__vgc_num_pes)
 /* checked accesses (check.c) */
 VGC_CPU_SYMBOL(__vgc_check)
