@@ -109,7 +109,7 @@ def find(root: Path) -> list[Program]:
 def _targets(folder: Path) -> list[Path]:
     """Sources of programs that the folder's Makefile names one by one, as its targets; none if it makes, or runs, one program."""
     found = makefile(folder)
-    lines = _text(found).splitlines() if found else []
+    lines = _text(found).replace("\\\n", " ").splitlines() if found else []
     text = "\n".join(line for line in lines if not line.startswith("\t"))
     named = [
         path

@@ -219,7 +219,8 @@ def test_each_layout_is_found(tmp_path: Path) -> None:
     assert [path.name for path in found["plain/a"].sources] == ["a.cu", "both.cpp"]
 
 
-TARGETS = """APPS=one two.fast
+TARGETS = """APPS=one \\
+\t\ttwo.fast
 all: $(APPS) three
 
 %: %.cu
