@@ -254,6 +254,21 @@ def test_files_without_cuda_can_include_the_headers(toolkit: Toolkit, compiler: 
     toolkit.build("-ccbin", compiler, "-Xcompiler", "-Wall,-Werror", "-c", "a.cpp")
 
 
+@pytest.mark.parametrize("compiler", ["gcc", *(clang.replace("clang++", "clang") for clang in CLANGS)])
+@pytest.mark.parametrize("standard", ["c99", "gnu17"])
+def test_files_of_c_can_include_the_headers(toolkit: Toolkit, compiler: str, standard: str) -> None:
+    headers = (
+        "cuda_runtime.h cuda_runtime_api.h cuda_fp16.h cuda_bf16.h cuComplex.h cuda.h library_types.h vector_types.h "
+        "nvtx3/nvToolsExt.h curand.h"
+    )
+    body = "cuComplex f(cuComplex x) { return cuCaddf(cuCmulf(x, x), make_cuComplex(x.x, x.y)); }\n"
+    toolkit.write(a_c="".join(f"#include <{name}>\n" for name in headers.split()) + body)
+    include = toolkit.top / "include"
+    command = [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", f"-I{include}", "-c", "a.c"]
+    done = subprocess.run(command, cwd=toolkit.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("clang", CLANGS)
 def test_constant_pointers_and_textures_are_taken(toolkit: Toolkit, clang: str) -> None:
     toolkit.write(

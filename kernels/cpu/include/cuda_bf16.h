@@ -2,6 +2,17 @@
 #pragma once
 #include "cuda_fp16.h"
 
+#ifndef __cplusplus /* C knows how they are stored */
+typedef struct {
+    unsigned short x;
+} __nv_bfloat16_raw;
+typedef struct {
+    unsigned short x;
+    unsigned short y;
+} __nv_bfloat162_raw;
+typedef __nv_bfloat16_raw __nv_bfloat16;
+typedef __nv_bfloat162_raw __nv_bfloat162;
+#else
 #define __VGC_T __nv_bfloat16
 #define __VGC_T2 __nv_bfloat162
 #define __VGC_RAW __nv_bfloat16_raw
@@ -33,3 +44,4 @@ __VGC_HD__ __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) {
 #define CUDART_NEG_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x8000)
 #define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000)
 #define CUDART_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3f80)
+#endif

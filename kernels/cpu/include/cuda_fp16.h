@@ -1,5 +1,17 @@
 /* half and half2: IEEE 754 binary16. */
 #pragma once
+
+#ifndef __cplusplus /* C knows how they are stored */
+typedef struct {
+    unsigned short x;
+} __half_raw;
+typedef struct {
+    unsigned short x;
+    unsigned short y;
+} __half2_raw;
+typedef __half_raw __half;
+typedef __half2_raw __half2;
+#else
 #include "vgc_narrow.h"
 
 #define __VGC_T __half
@@ -37,3 +49,4 @@ __VGC_HD__ __half2 __halves2half2(__half x, __half y) { return __half2(x, y); }
 #define CUDART_NEG_ZERO_FP16 __ushort_as_half((unsigned short)0x8000)
 #define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0x0000)
 #define CUDART_ONE_FP16 __ushort_as_half((unsigned short)0x3c00)
+#endif

@@ -12,8 +12,10 @@ extern "C" {
 #else
 #define __VGC_OR(value)
 #endif
+#if !__has_include("texture_types.h")
 typedef unsigned long long cudaTextureObject_t;
 typedef unsigned long long cudaSurfaceObject_t;
+#endif
 struct cudaTextureDesc;
 
 /* errors, versions, profiler */

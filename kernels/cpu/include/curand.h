@@ -86,7 +86,9 @@ typedef struct curandDistributionM2Shift_st *curandDistributionM2Shift_t;
 typedef struct curandHistogramM2_st *curandHistogramM2_t;
 typedef struct curandDiscreteDistribution_st *curandDiscreteDistribution_t;
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 curandStatus_t curandCreateGenerator(curandGenerator_t *generator, curandRngType_t type);
 curandStatus_t curandCreateGeneratorHost(curandGenerator_t *generator, curandRngType_t type);
 curandStatus_t curandDestroyGenerator(curandGenerator_t generator);
@@ -114,4 +116,6 @@ curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t *vectors[]
 curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t *vectors[], curandDirectionVectorSet_t set);
 curandStatus_t curandGetScrambleConstants32(unsigned int **constants);
 curandStatus_t curandGetScrambleConstants64(unsigned long long **constants);
+#ifdef __cplusplus
 }
+#endif

@@ -12,6 +12,9 @@ template <class = void> __VGC_FN__ unsigned long long __globaltimer() { return _
 __VGC_FN__ unsigned long long __vgc_clock() { return __builtin_readcyclecounter(); }
 /* Sleeps as long as other threads of the block can go on. */
 __VGC_FN__ void __nanosleep(unsigned) { __vgc_yield(); }
+/* Programmatic dependent launches: a launch begins when the one before it in the stream has ended. */
+__VGC_FN__ void cudaTriggerProgrammaticLaunchCompletion() {}
+__VGC_FN__ void cudaGridDependencySynchronize() {}
 
 #define __VGC_LOAD(name)                                                                                                               \
     template <class T> __VGC_FN__ T name(const T *address) { return *address; }
