@@ -137,10 +137,11 @@ _HEADERS = st.builds(
                 Opcode.FUNCTION_LOOKUP,
                 Opcode.GLOBAL_LOOKUP,
                 Opcode.CONTEXT_DESTROY,
+                Opcode.MARKS,
             }
         )
     )
-    | st.integers(0x64, 0xFFFF),
+    | st.integers(max(Opcode) + 1, 0xFFFF),
     st.sampled_from([0, 0, 0, 1, 0xFFFF]),
     st.sampled_from([0, 0x10001, 0x10001, 0x10001, 0x10002, 0xFFFFFFFF]),
     st.sampled_from([0, 1, 3, 4, 0xFFFFFFFF]),
