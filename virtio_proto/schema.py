@@ -37,6 +37,7 @@ LIMITS: Final[dict[str, int]] = {
     "MAX_CONTEXTS": 256,
     "MAX_STREAMS": 64,  # streams of one context, numbered from 0
     "MAX_EVENTS": 4096,  # live events of one VM
+    "MAX_SHARES": 4096,  # allocations and events of one VM that contexts share
     "MAX_ARRAYS": 1024,  # live arrays of one VM
     "MAX_ARRAY_EXTENT": 131072,  # texels of an array along x and y
     "MAX_ARRAY_DEPTH": 16384,  # its slices or layers
@@ -76,6 +77,9 @@ class Opcode(IntEnum):
     GLOBAL_LOOKUP = 0x0023
     ALLOC = 0x0030
     FREE = 0x0031
+    MEMORY_EXPORT = 0x0032
+    MEMORY_OPEN = 0x0033
+    MEMORY_CLOSE = 0x0034
     COPY_IN = 0x0040
     COPY_OUT = 0x0041
     COPY_DEVICE = 0x0042
@@ -86,6 +90,10 @@ class Opcode(IntEnum):
     EVENT_DESTROY = 0x0061
     EVENT_RECORD = 0x0062
     EVENT_WAIT = 0x0063
+    EVENT_QUERY = 0x0064
+    EVENT_SYNC = 0x0065
+    EVENT_EXPORT = 0x0066
+    EVENT_OPEN = 0x0067
     ARRAY_CREATE = 0x0070
     ARRAY_DESTROY = 0x0071
     COPY_BOX = 0x0072
@@ -427,6 +435,8 @@ BODY_CALL = _wire(
 )
 CALL_ARG = _wire("vgc_call_arg", "Argument of a CALL.", "kind" / u32, "reserved" / u32, "size" / u64)
 BODY_EVENT = _wire("vgc_body_event", "EVENT_*", "event" / u32, "reserved" / u32)
+BODY_MEMORY = _wire("vgc_body_memory", "MEMORY_EXPORT and MEMORY_CLOSE", "address" / u64)
+BODY_KEY = _wire("vgc_body_key", "MEMORY_OPEN and EVENT_OPEN", "key" / Array(2, u64))
 
 BODY_ARRAY_CREATE = _wire(
     "vgc_body_array_create",
@@ -637,6 +647,8 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     BODY_CALL,
     CALL_ARG,
     BODY_EVENT,
+    BODY_MEMORY,
+    BODY_KEY,
     BODY_ARRAY_CREATE,
     BODY_ARRAY,
     BODY_COPY_BOX,
@@ -665,6 +677,9 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.GLOBAL_LOOKUP: BODY_LOOKUP,
     Opcode.ALLOC: BODY_ALLOC,
     Opcode.FREE: BODY_FREE,
+    Opcode.MEMORY_EXPORT: BODY_MEMORY,
+    Opcode.MEMORY_OPEN: BODY_KEY,
+    Opcode.MEMORY_CLOSE: BODY_MEMORY,
     Opcode.COPY_IN: BODY_COPY,
     Opcode.COPY_OUT: BODY_COPY,
     Opcode.COPY_DEVICE: BODY_COPY,
@@ -674,6 +689,10 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.EVENT_DESTROY: BODY_EVENT,
     Opcode.EVENT_RECORD: BODY_EVENT,
     Opcode.EVENT_WAIT: BODY_EVENT,
+    Opcode.EVENT_QUERY: BODY_EVENT,
+    Opcode.EVENT_SYNC: BODY_EVENT,
+    Opcode.EVENT_EXPORT: BODY_EVENT,
+    Opcode.EVENT_OPEN: BODY_KEY,
     Opcode.ARRAY_CREATE: BODY_ARRAY_CREATE,
     Opcode.ARRAY_DESTROY: BODY_ARRAY,
     Opcode.COPY_BOX: BODY_COPY_BOX,

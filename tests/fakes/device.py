@@ -112,6 +112,8 @@ class FakeDevice:
         self.seen: list[Ask] = []
         self.contexts: set[int] = set()
         self.memory: dict[int, bytearray] = {}
+        self.exported: dict[tuple[int, int], tuple[int, int]] = {}
+        """Address or event of each key, and the context that it belongs to."""
         self.override: dict[Opcode, Callable[[Ask], Answer | None]] = {}
         self._next_id = 1
         self._clock = 0
@@ -330,6 +332,43 @@ class FakeDevice:
         return Answer(value=self._clock)
 
     def _do_event_wait(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _do_event_query(self, _ask: Ask) -> Answer:
+        return Answer(value=1)
+
+    def _do_event_sync(self, _ask: Ask) -> Answer:
+        return Answer()
+
+    def _export(self, named: int, context: int) -> Answer:
+        key = next((key for key, (other, _) in self.exported.items() if other == named), (self._new_id(), 1 << 63))
+        self.exported[key] = named, context
+        return Answer(value=key[0], aux=key[1])
+
+    def _do_event_export(self, ask: Ask) -> Answer:
+        return self._export(ask.body.event, ask.context)
+
+    def _do_memory_export(self, ask: Ask) -> Answer:
+        if ask.body.address not in self.memory:
+            return Answer(Status.INVALID_ADDRESS, b"no allocation begins there")
+        return self._export(ask.body.address, ask.context)
+
+    def _open(self, ask: Ask) -> Answer | int:
+        """The memory or event of a key, or the refusal."""
+        named, owner = self.exported.get(tuple(ask.body.key), (0, 0))
+        if owner == ask.context:
+            return Answer(Status.INVALID_ARGUMENT, b"it is the context's own")
+        return named or Answer(Status.NOT_FOUND, b"nothing has this key")
+
+    def _do_event_open(self, ask: Ask) -> Answer:
+        opened = self._open(ask)
+        return opened if isinstance(opened, Answer) else Answer(value=self._new_id())
+
+    def _do_memory_open(self, ask: Ask) -> Answer:
+        opened = self._open(ask)
+        return opened if isinstance(opened, Answer) else Answer(value=opened, aux=len(self.memory[opened]))
+
+    def _do_memory_close(self, _ask: Ask) -> Answer:
         return Answer()
 
 

@@ -31,11 +31,12 @@ enum {
     FIRST_ALLOC = 4096,
     DRAIN_ROUNDS = 100000,
     SEND_GRAPH = 14,
+    SEND_SHARING = 15,
 };
 static const uint64_t GPA = 0x40000000, UVA = 0x7f0000000000;
 
 /* Kinds of results of requests. */
-enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, GRAPH, RESULTS };
+enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, GRAPH, KEY, KEY_END, RESULTS };
 
 struct state {
     struct vgc_dp *dp;
@@ -161,7 +162,15 @@ static uint32_t body_bytes(uint16_t opcode)
     case VGC_OP_EVENT_DESTROY:
     case VGC_OP_EVENT_RECORD:
     case VGC_OP_EVENT_WAIT:
+    case VGC_OP_EVENT_QUERY:
+    case VGC_OP_EVENT_SYNC:
+    case VGC_OP_EVENT_EXPORT:
+    case VGC_OP_MEMORY_EXPORT:
+    case VGC_OP_MEMORY_CLOSE:
         return 8;
+    case VGC_OP_EVENT_OPEN:
+    case VGC_OP_MEMORY_OPEN:
+        return sizeof(struct vgc_body_key);
     case VGC_OP_PROGRAM_LOAD:
         return sizeof(struct vgc_body_program_load);
     case VGC_OP_COPY_IN:
@@ -396,6 +405,32 @@ static void send_graph(struct state *state, struct input *input)
     frame(state, queue, slot, size, shape & 128 ? take8(input) : 0, HALF);
 }
 
+/* Requests for sharing memory and events, mostly right, from either of the latest contexts. */
+static void send_sharing(struct state *state, struct input *input)
+{
+    static const uint16_t opcodes[] = {VGC_OP_MEMORY_EXPORT, VGC_OP_MEMORY_OPEN,  VGC_OP_MEMORY_CLOSE,
+                                       VGC_OP_FREE,          VGC_OP_EVENT_EXPORT, VGC_OP_EVENT_OPEN,
+                                       VGC_OP_EVENT_SYNC,    VGC_OP_EVENT_RECORD};
+    uint8_t shape = take8(input);
+    uint32_t queue = shape & 1;
+    uint32_t slot = free_slot(state, queue);
+    uint8_t *at = state->region + buffer_of(queue, slot);
+    struct vgc_request request = {.opcode = opcodes[shape >> 1 & 7],
+                                  .context = (uint32_t)state->recent[CONTEXT][shape >> 4 & 1],
+                                  .stream = shape >> 5 & 3};
+    uint32_t size = put_bytes(at, 0, &request, sizeof(request));
+    uint8_t which = take8(input) % RECENT;
+    if (body_bytes(request.opcode) == sizeof(struct vgc_body_key)) {
+        struct vgc_body_key body = {{state->recent[KEY][which], state->recent[KEY_END][which]}};
+        size = put_bytes(at, size, &body, sizeof(body));
+    } else {
+        bool is_event = request.opcode >= VGC_OP_EVENT_CREATE;
+        uint64_t body = is_event ? (uint32_t)state->recent[EVENT][which] : state->recent[ADDRESS][which];
+        size = put_bytes(at, size, &body, sizeof(body));
+    }
+    frame(state, queue, slot, size, 0, HALF);
+}
+
 /* ---- the data plane's side ------------------------------------------------------------------------------------ */
 
 static uint64_t popcount(const uint64_t *words)
@@ -460,7 +495,10 @@ static void look_at_used(struct state *state)
             memcpy(&response, state->region + buffer_of(queue, slot) + HALF, sizeof(response));
             if (opcode == VGC_OP_CONTEXT_CREATE)
                 remember(state, CONTEXT, response.value);
-            else if (opcode == VGC_OP_EVENT_CREATE || opcode == VGC_OP_ARRAY_CREATE)
+            if (opcode == VGC_OP_MEMORY_EXPORT || opcode == VGC_OP_EVENT_EXPORT) {
+                remember(state, KEY, response.value);
+                remember(state, KEY_END, response.aux);
+            } else if (opcode == VGC_OP_EVENT_CREATE || opcode == VGC_OP_EVENT_OPEN || opcode == VGC_OP_ARRAY_CREATE)
                 remember(state, EVENT, response.value); /* ids of either are of one form */
             else if (opcode == VGC_OP_GRAPH_CREATE)
                 remember(state, GRAPH, response.value);
@@ -645,7 +683,11 @@ static void replace_worker(struct state *state, struct input *input)
 static void command(struct state *state, struct input *input)
 {
     uint8_t choice = take8(input);
-    switch (choice >= 0xfc ? SEND_GRAPH : choice % 14) { /* older inputs of the corpus keep their meaning */
+    /* older inputs of the corpus keep their meaning */
+    switch (choice >= 0xfc ? SEND_GRAPH : choice == 0xfb ? SEND_SHARING : choice % 14) {
+    case SEND_SHARING:
+        send_sharing(state, input);
+        break;
     case SEND_GRAPH:
         send_graph(state, input);
         break;

@@ -36,6 +36,7 @@ ROOMS = [
         {
             ("complete", "call"): "the end of one operation of a CALL begins the next",
             ("complete", "context"): "the last request of a dying context lets its destruction go on",
+            ("complete", "event"): "the end of a record ends the requests that wait for it",
         },
     ),
     Room(

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.driver import Reply
 from tests.fakes.graph import node, nodes_request
 from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine, LoadedProgram
@@ -38,6 +39,7 @@ MOVED_HEAD = 48
 """Offset of the contexts in a ``struct vgc_migration_state``; each has 8 bytes."""
 EVENTS_AT = MOVED_HEAD + 256 * 8
 GRAPHS_AT = EVENTS_AT + 4096 * EVENT_BYTES + 1024 * 56
+SHARES_AT = GRAPHS_AT + 1024 * 24 + 4096 * 4
 
 
 def null_engine() -> Engine:
@@ -159,7 +161,7 @@ def test_holes_in_memory_stay_holes() -> None:
         rig.alloc(rig.context(), 1 << 20)
 
     with saved(cpu_engine, work) as file:
-        assert os.fstat(file.fd).st_blocks * 512 < 256 << 10
+        assert os.fstat(file.fd).st_blocks * 512 < 512 << 10
 
 
 def test_programs_come_with_their_ids_and_names() -> None:
@@ -212,6 +214,48 @@ def test_graphs_come_with_their_ids_and_nodes() -> None:
         assert rig.ok(Opcode.GRAPH_CREATE, body, nodes, context=context).value not in made.values()
 
 
+def test_shared_memory_and_events_arrive_with_their_keys_and_users() -> None:
+    """Also those whose owner has given them up."""
+    made: dict[str, Any] = {}
+
+    def key_of(reply: Reply) -> dict[str, list[int]]:
+        return {"key": [reply.value, reply.aux]}
+
+    def work(rig: Rig) -> None:
+        owner, user = made["contexts"] = rig.context(), rig.context()
+        for name in ("kept", "freed", "unopened"):
+            made[name] = rig.alloc(owner, 100)
+            made[f"key of {name}"] = key_of(rig.ok(Opcode.MEMORY_EXPORT, {"address": made[name]}, context=owner))
+            if name != "unopened":
+                rig.ok(Opcode.MEMORY_OPEN, made[f"key of {name}"], context=user)
+        rig.ok(Opcode.FILL, {"dst": made["freed"], "size": 100, "value": 7, "unit": 1}, context=user)
+        rig.ok(Opcode.FREE, {"address": made["freed"]}, context=owner)
+        for name in ("event", "destroyed"):
+            event = {"event": rig.ok(Opcode.EVENT_CREATE, context=owner).value}
+            made[f"key of {name}"] = key_of(rig.ok(Opcode.EVENT_EXPORT, event, context=owner))
+            made[name] = {"event": rig.ok(Opcode.EVENT_OPEN, made[f"key of {name}"], context=user).value}
+        rig.ok(Opcode.EVENT_DESTROY, event, context=owner)
+
+    with saved(cpu_engine, work) as file, loaded(cpu_engine, file.fd) as rig:
+        _, user = made["contexts"]
+        for name in ("kept", "freed"):
+            copy = {"src": made[name], "size": 100}
+            data = b"\0" * 100 if name == "kept" else b"\7" * 100
+            assert rig.ok(Opcode.COPY_OUT, copy, context=user, writable_len=100).payload == data
+        assert rig.ok(Opcode.MEMORY_OPEN, made["key of unopened"], context=user).value == made["unopened"]
+        refused = rig.driver.request(Opcode.MEMORY_OPEN, made["key of freed"], context=user)
+        assert refused.status is Status.NOT_FOUND
+        for name in ("event", "destroyed"):
+            rig.ok(Opcode.EVENT_RECORD, made[name], context=user)
+        rig.ok(Opcode.EVENT_OPEN, made["key of event"], context=user)
+        gone = rig.driver.request(Opcode.EVENT_OPEN, made["key of destroyed"], context=user)
+        assert gone.status is Status.NOT_FOUND
+        used = rig.usage().memory_used_bytes
+        rig.ok(Opcode.MEMORY_CLOSE, {"address": made["freed"]}, context=user)
+        assert rig.usage().num_allocations == 2
+        assert rig.usage().memory_used_bytes == used * 2 // 3
+
+
 def test_nodes_that_the_source_has_forged_are_refused_when_they_are_launched() -> None:
     with saved(null_engine, some_work) as file:
         file.put(file.manifest["graphs_at"], struct.pack("<II", 0x77, 0))
@@ -246,6 +290,18 @@ def test_only_a_fresh_worker_can_load() -> None:
 
 def first_alloc(file: Saved, address: int, size: int, context: int = 1) -> None:
     file.put(file.manifest["allocs_at"], struct.pack("<QQII", address, size, context, 0))
+
+
+def share(times: int = 1, *, address: int = 0, event: int = 0, users: int = 0) -> Callable[[Saved], None]:
+    """Adds entries of what is shared; `address` True: the first allocation's."""
+
+    def change(file: Saved) -> None:
+        allocation = struct.unpack("<Q", os.pread(file.fd, 8, file.manifest["allocs_at"]))[0]
+        place = allocation if address is True else address
+        entry = struct.pack("<3Q4Q2I", 5, 6, place, users, 0, 0, 0, event, 0)
+        file.put(file.manifest["objects_at"] + SHARES_AT, entry * times)
+
+    return change
 
 
 def set_manifest(**values: object) -> Callable[[Saved], None]:
@@ -291,6 +347,27 @@ WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
     "a graph of too many bytes": (graph_entry(nodes_len=(4 << 20) + 1), "of a transfer|Invalid argument"),
     "a graph beyond the quota": (graph_entry(num_nodes=16384), "Disk quota exceeded"),
     "graphs outside": (set_manifest(graphs_at=1 << 60), "of a transfer"),
+    "an event that nobody uses": (
+        lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 0, 0)),
+        "is nobody's",
+    ),
+    "an event that stands for itself": (
+        lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 1, 1)),
+        "stands for the one at place 0",
+    ),
+    "an event that stands for none": (
+        lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 1, 9999)),
+        "stands for the one at place 9998",
+    ),
+    "shared memory that does not exist": (share(address=64), "shared memory at 0x40 at place 0"),
+    "shared memory that is an event, too": (share(address=True, event=1), "shared memory at"),
+    "shared memory of a context that does not exist": (share(address=True, users=1 << 2), "shared memory at"),
+    "shared memory that its owner has open": (share(address=True, users=1), "shared memory at"),
+    "memory that is shared twice": (share(2, address=True), "at place 1"),
+    "a shared event that does not exist": (share(event=2), "which is entry 2"),
+    "a shared event beyond the table": (share(event=4097), "which is entry 4097"),
+    "a shared event with users": (share(event=1, users=1), "which is entry 1"),
+    "memory that nobody has open": (lambda file: first_alloc(file, 1 << 32, 4096, 0), "at 0x100000000 is nobody's"),
     "memory of nobody": (lambda file: first_alloc(file, 1 << 32, 4096, 3), "context number 3"),
     "no memory": (lambda file: first_alloc(file, 1 << 32, 0), "allocation of 0 bytes"),
     "memory beyond the quota": (lambda file: first_alloc(file, 1 << 32, 1 << 40), "bytes free"),

@@ -79,10 +79,8 @@ static void let_go(struct vgc_dp *dp, struct vgc_req *req)
     struct vgc_context *context = req->context;
     vgc_line_leave(dp, req);
     req->context = NULL;
-    if (req->event != NULL) {
-        vgc_event_release(req->event);
-        req->event = NULL;
-    }
+    if (req->event != NULL)
+        vgc_event_release(dp, req);
     if (VGC_UNLIKELY(req->plan != NULL)) {
         vgc_plan_release(dp, req->plan);
         req->plan = NULL;

@@ -175,10 +175,8 @@ int vgc_dp_save_graph(struct vgc_dp *dp, uint32_t index, void *nodes, uint32_t s
 /* The nodes are read at the first launch, as what they name may have gone before. */
 static int load_graph(struct vgc_dp *dp, uint32_t index, const struct vgc_migration_graph *from, const void *nodes)
 {
-    bool has_context =
-        from->context >= 1 && from->context <= VGC_MAX_CONTEXTS && dp->contexts[from->context - 1].id != 0;
-    if (index >= VGC_MAX_GRAPHS || dp->graphs[index].plan != NULL || from->serial > 0x7fff || !has_context ||
-        from->id != (from->serial << 16 | (index + 1)) || from->num_nodes == 0 ||
+    if (index >= VGC_MAX_GRAPHS || dp->graphs[index].plan != NULL || !vgc_context_exists(dp, from->context) ||
+        from->id == 0 || !vgc_is_id(from->id, from->serial, index) || from->num_nodes == 0 ||
         from->num_nodes > VGC_MAX_GRAPH_NODES || from->nodes_len > VGC_MAX_GRAPH_BYTES)
         return -EINVAL;
     struct vgc_plan *plan = vgc_plan_new(dp, from->num_nodes, from->nodes_len);

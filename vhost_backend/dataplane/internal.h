@@ -4,7 +4,7 @@
  *   queue.c       serving, starting, stopping rings     memory.c    ALLOC, FREE, COPY, FILL; allocation table
  *   region.c      mapping guest memory, SIGBUS          launch.c    LAUNCH
  *   chain.c       bytes of a chain, whatever framing    call.c      CALL
- *   complete.c    response, push, park                  context.c   contexts, events
+ *   complete.c    response, push, park                  context.c   contexts
  *   inflight.c    in-flight memory, recovery            program.c   programs, functions, names
  *   engine.c      finished ops, fatal errors              cold.c      requests for Python
  *   null_engine.c template for engines                  line.c      requests that wait for all earlier ones
@@ -14,6 +14,8 @@
  *   workspace.c   memory of launches while they run     array.c     arrays, COPY_BOX
  *   texture.c     textures and surfaces                 graph.c     graphs, their launches
  *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
+ *   event.c       events                                sharing.c   memory that several contexts use
+ *   share.c       keys and users of what is shared
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -62,9 +64,21 @@ struct vgc_context {
 struct vgc_event {
     uint32_t id; /* 0: free */
     uint32_t serial;
-    uint32_t context; /* engine's number */
+    uint32_t context; /* engine's number; 0: nobody's, but others have it open */
     uint32_t in_flight;
-    bool dying;
+    uint32_t origin;        /* index + 1 of the event that it stands for; 0: none */
+    uint32_t openers;       /* events that stand for it */
+    uint32_t share;         /* index + 1 of its key; 0: it was not exported */
+    struct vgc_req *latest; /* the last EVENT_RECORD of it or one that stands for it, while that is under way */
+};
+
+/* Memory or an event that other contexts may open: see share.c. */
+struct vgc_share {
+    uint64_t key[2];                       /* zeroes: it cannot be opened any more */
+    uint64_t address;                      /* of the allocation; 0: it is an event, or a free entry */
+    uint32_t event;                        /* index + 1; 0: it is memory, or a free entry */
+    uint32_t closing;                      /* MEMORY_CLOSE requests under way */
+    uint64_t users[VGC_MAX_CONTEXTS / 64]; /* bit per context that has the memory open, by its number - 1 */
 };
 
 struct vgc_program {
@@ -140,12 +154,13 @@ struct vgc_graph {
 };
 
 struct vgc_alloc {
-    uint64_t address; /* or vgc_handle_key() */
-    uint64_t size;    /* as requested; accesses must lie within */
-    uint64_t charged; /* bytes charged to the quota; 0: a global of a program */
-    uint32_t context;
+    uint64_t address;       /* or vgc_handle_key() */
+    uint64_t size;          /* as requested; accesses must lie within */
+    uint64_t charged;       /* bytes charged to the quota; 0: a global of a program */
+    uint32_t context;       /* 0: nobody's, but others have it open */
     uint32_t program_index; /* UINT32_MAX if not a global of a program */
     uint64_t handle;        /* the engine's array or object, 0: neither */
+    uint32_t share;         /* index + 1 of its key; 0: it was not exported */
     uint8_t use;            /* enum vgc_alloc_use */
     bool dying;
 };
@@ -172,6 +187,8 @@ union vgc_body {
     struct vgc_body_launch launch;
     struct vgc_body_call call;
     struct vgc_body_event event;
+    struct vgc_body_memory memory;
+    struct vgc_body_key key;
     struct vgc_body_array_create array_create;
     struct vgc_body_array array;
     struct vgc_body_copy_box copy_box;
@@ -195,13 +212,14 @@ struct vgc_workspace {
 
 /* A popped chain, from pop to push. Allocated in the pool. */
 struct vgc_req {
-    struct vgc_req *next; /* in the free list, `parked` or the cold queue */
+    struct vgc_req *next; /* in the free list, `parked`, the cold queue or `waiters` */
     struct vgc_queue *queue;
     uint32_t index;              /* in the pool */
     bool cold;                   /* given to Python and not completed yet */
     bool answerable;             /* the chain has room for a response */
     struct vgc_context *context; /* NULL, or the context whose in_flight counts this request */
     struct vgc_event *event;     /* NULL, or the event whose in_flight counts it */
+    struct vgc_req *awaited;     /* EVENT_SYNC: the record that it waits for */
     struct vgc_call *call;
     struct vgc_plan *plan; /* GRAPH_LAUNCH, or NULL */
     uint32_t node_checked; /* number + 1 of a graph's node, which vgc_fail() names; 0: none */
@@ -334,6 +352,9 @@ struct vgc_dp {
     struct vgc_context contexts[VGC_MAX_CONTEXTS]; /* engine's number - 1 */
     uint32_t num_contexts;
     struct vgc_event events[VGC_MAX_EVENTS];
+    struct vgc_req *waiters; /* EVENT_SYNC requests */
+    struct vgc_share shares[VGC_MAX_SHARES];
+    uint32_t num_shares; /* used part of the table, free entries within it included */
     struct vgc_array arrays[VGC_MAX_ARRAYS];
     struct vgc_graph graphs[VGC_MAX_GRAPHS];
     uint64_t plan_bytes; /* of memory_used, charged for plans */
@@ -453,6 +474,12 @@ static inline uint32_t vgc_make_id(uint32_t *serial, uint32_t index)
     return *serial << 16 | (index + 1);
 }
 
+/* True if an id, or 0, is valid for its serial and index. */
+static inline bool vgc_is_id(uint32_t id, uint32_t serial, uint32_t index)
+{
+    return serial <= 0x7fff && (id == 0 || id == (serial << 16 | (index + 1)));
+}
+
 static inline uint32_t vgc_index_of(uint32_t id)
 {
     return (id & 0xffff) - 1; /* id 0 gives a huge index */
@@ -465,18 +492,53 @@ static inline uint32_t vgc_context_number(const struct vgc_dp *dp, const struct 
 {
     return (uint32_t)(context - dp->contexts) + 1;
 }
+static inline bool vgc_context_exists(const struct vgc_dp *dp, uint32_t number)
+{
+    return number >= 1 && number <= VGC_MAX_CONTEXTS && dp->contexts[number - 1].id != 0;
+}
 void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
-void vgc_event_release(struct vgc_event *event);
 struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context);
 struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len);
 void vgc_objects_free(struct vgc_dp *dp);
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_context_destroy(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- event.c ---- */
 void vgc_serve_event_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_destroy(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_record(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_event_wait(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_query(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_sync(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_export(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_event_open(struct vgc_dp *dp, struct vgc_req *req);
+/* To be called when a request that uses an event has ended: ends the requests that wait for it, too. */
+void vgc_event_release(struct vgc_dp *dp, struct vgc_req *req);
+/* Ends the EVENT_SYNC requests of a context. */
+void vgc_waiters_cancel(struct vgc_dp *dp, const struct vgc_context *context);
+void vgc_events_drop_of(struct vgc_dp *dp, uint32_t context);
+void vgc_events_save(const struct vgc_dp *dp, struct vgc_migration_event *events);
+/* Contexts must be loaded. */
+int vgc_events_load(struct vgc_dp *dp, const struct vgc_migration_event *events, char *why);
+
+/* ---- share.c ---- */
+/* Takes an entry with a new key, whose address or event the caller sets. NULL: there are VGC_MAX_SHARES. */
+struct vgc_share *vgc_share_new(struct vgc_dp *dp);
+struct vgc_share *vgc_share_find(struct vgc_dp *dp, const uint64_t *key);
+void vgc_share_end(struct vgc_dp *dp, struct vgc_share *share);
+bool vgc_share_has_user(const struct vgc_share *share, uint32_t context);
+void vgc_share_set_user(struct vgc_share *share, uint32_t context, bool is_user);
+/* True if a context has the memory open, or is closing it. */
+bool vgc_share_is_used(const struct vgc_share *share);
+
+/* ---- sharing.c ---- */
+void vgc_serve_memory_export(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_memory_open(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_memory_close(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_shares_save(const struct vgc_dp *dp, struct vgc_migration_share *shares);
+/* Events and allocations must be loaded. */
+int vgc_shares_load(struct vgc_dp *dp, const struct vgc_migration_share *shares, char *why);
 
 /* ---- line.c ---- */
 void vgc_line_join(struct vgc_req *req);
@@ -495,11 +557,16 @@ struct vgc_alloc *vgc_alloc_at(struct vgc_dp *dp, uint64_t address);
 /* Returns -ENOSPC if the table is full. */
 int vgc_alloc_insert(struct vgc_dp *dp, struct vgc_alloc alloc);
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc);
+/* True for memory that the guest has allocated in the context, and not freed. */
+bool vgc_alloc_is_of(const struct vgc_dp *dp, const struct vgc_alloc *alloc, const struct vgc_context *context);
+/* Drops the memory if it is nobody's and no context has it open. */
+void vgc_alloc_leave(struct vgc_dp *dp, struct vgc_alloc *alloc);
 /* Takes memory for a request of a context, zeroed, and adds it to the table; false: it was answered. */
 bool vgc_alloc_take(struct vgc_dp *dp, struct vgc_req *req, uint64_t size, enum vgc_alloc_use use, uint64_t *address);
 /* Checks that a range lies in memory of the context; false: it does not, and the request was answered. */
 bool vgc_check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size);
-/* Drops every allocation of a context, or every global of a program if its index is given. */
+/* Drops every allocation of a context, or every global of a program if its index is given. What other contexts have
+ * open becomes nobody's; the context has nothing open any more. */
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
 
 /* ---- quota.c ---- */

@@ -59,6 +59,8 @@ static void end_handle(struct vgc_dp *dp, const struct vgc_alloc *alloc)
  * an array or object of the engine's. */
 void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc)
 {
+    if (alloc->share != 0)
+        vgc_share_end(dp, &dp->shares[alloc->share - 1]);
     if (alloc->use >= VGC_ALLOC_ENGINE_ARRAY)
         end_handle(dp, alloc);
     else if (alloc->charged != 0)
@@ -67,12 +69,51 @@ void vgc_alloc_drop(struct vgc_dp *dp, struct vgc_alloc *alloc)
     remove_entry(dp, alloc);
 }
 
+bool vgc_alloc_is_of(const struct vgc_dp *dp, const struct vgc_alloc *alloc, const struct vgc_context *context)
+{
+    return alloc->context == vgc_context_number(dp, context) && alloc->charged != 0 && alloc->use == VGC_ALLOC_MEMORY &&
+           !alloc->dying;
+}
+
+void vgc_alloc_leave(struct vgc_dp *dp, struct vgc_alloc *alloc)
+{
+    if (alloc->context == 0 && !vgc_share_is_used(&dp->shares[alloc->share - 1]))
+        vgc_alloc_drop(dp, alloc);
+}
+
+/* Drops what its owner gives up, or makes it nobody's while other contexts have it open; its key is void then. */
+static void give_up(struct vgc_dp *dp, struct vgc_alloc *alloc)
+{
+    struct vgc_share *share = alloc->share == 0 ? NULL : &dp->shares[alloc->share - 1];
+    if (share == NULL || !vgc_share_is_used(share)) {
+        vgc_alloc_drop(dp, alloc);
+        return;
+    }
+    alloc->context = 0;
+    alloc->dying = false;
+    memset(share->key, 0, sizeof(share->key));
+}
+
+/* Closes all memory that a context has open. */
+static void close_all(struct vgc_dp *dp, uint32_t context)
+{
+    for (uint32_t i = dp->num_shares; i-- > 0;) {
+        struct vgc_share *share = &dp->shares[i];
+        if (!vgc_share_has_user(share, context))
+            continue;
+        vgc_share_set_user(share, context, false);
+        vgc_alloc_leave(dp, vgc_alloc_at(dp, share->address));
+    }
+}
+
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index)
 {
+    if (program_index == UINT32_MAX)
+        close_all(dp, context);
     for (uint32_t i = dp->num_allocs; i-- > 0;) {
         struct vgc_alloc *alloc = &dp->allocs[i];
         if (program_index == UINT32_MAX ? alloc->context == context : alloc->program_index == program_index)
-            vgc_alloc_drop(dp, alloc);
+            give_up(dp, alloc);
     }
 }
 
@@ -90,8 +131,9 @@ static bool in_allocation(const struct vgc_dp *dp, uint32_t context, uint64_t ad
         return false;
     const struct vgc_alloc *alloc = &dp->allocs[index - 1];
     uint64_t offset = address - alloc->address;
-    return alloc->context == context && alloc->use == VGC_ALLOC_MEMORY && !alloc->dying && offset <= alloc->size &&
-           size <= alloc->size - offset;
+    bool may_use = (alloc->context == context && !alloc->dying) ||
+                   (VGC_UNLIKELY(alloc->share != 0) && vgc_share_has_user(&dp->shares[alloc->share - 1], context));
+    return may_use && alloc->use == VGC_ALLOC_MEMORY && offset <= alloc->size && size <= alloc->size - offset;
 }
 
 bool vgc_check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, uint64_t size)
@@ -139,7 +181,7 @@ void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req)
 
 static void free_now(struct vgc_dp *dp, struct vgc_req *req)
 {
-    vgc_alloc_drop(dp, vgc_alloc_at(dp, req->body.free.address));
+    give_up(dp, vgc_alloc_at(dp, req->body.free.address));
     vgc_complete(dp, req, VGC_STATUS_OK, 0);
 }
 
@@ -147,13 +189,14 @@ static void free_now(struct vgc_dp *dp, struct vgc_req *req)
 void vgc_serve_free(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_alloc *alloc = vgc_alloc_at(dp, req->body.free.address);
-    if (alloc == NULL || alloc->context != vgc_context_number(dp, req->context) || alloc->charged == 0 ||
-        alloc->use != VGC_ALLOC_MEMORY || alloc->dying) {
+    if (alloc == NULL || !vgc_alloc_is_of(dp, alloc, req->context)) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ADDRESS, "%#lx is not an allocation of context %u",
                  (unsigned long)req->body.free.address, req->request.context);
         return;
     }
     alloc->dying = true;
+    if (alloc->share != 0)
+        memset(dp->shares[alloc->share - 1].key, 0, sizeof(dp->shares[0].key)); /* nobody opens it from now on */
     dp->removals++;
     vgc_line_wait(dp, req, free_now);
 }

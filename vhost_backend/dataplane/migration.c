@@ -18,6 +18,10 @@ _Static_assert(sizeof(((struct vgc_migration_state *)0)->graphs) / sizeof(struct
                "vgc_migration_state.graphs");
 _Static_assert(sizeof(((struct vgc_migration_array *)0)->shape) == sizeof(struct vgc_body_array_create),
                "vgc_migration_array.shape");
+_Static_assert(sizeof(((struct vgc_migration_state *)0)->shares) / sizeof(struct vgc_migration_share) == VGC_MAX_SHARES,
+               "vgc_migration_state.shares");
+_Static_assert(sizeof(((struct vgc_migration_share *)0)->users) == sizeof(((struct vgc_share *)0)->users),
+               "vgc_migration_share.users");
 _Static_assert((int)VGC_MIGRATION_PROGRAMS == (int)VGC_MAX_PROGRAMS, "vgc_migration_state.program_serials");
 
 enum { PAGE = 4096, MAX_SERIAL = 0x7fff, POPULATED = 64 << 10, LONGEST_RUN = 1 << 20 };
@@ -99,9 +103,8 @@ static void save_objects(const struct vgc_dp *dp, struct vgc_migration_state *st
                                           .function_serial = dp->function_serial};
     for (uint32_t i = 0; i < VGC_MAX_CONTEXTS; i++)
         state->contexts[i] = (struct vgc_migration_context){dp->contexts[i].id, dp->contexts[i].serial};
-    for (uint32_t i = 0; i < VGC_MAX_EVENTS; i++)
-        state->events[i] =
-            (struct vgc_migration_event){dp->events[i].id, dp->events[i].serial, dp->events[i].context, 0};
+    vgc_events_save(dp, state->events);
+    vgc_shares_save(dp, state->shares);
     save_arrays(dp, state);
     vgc_graphs_save(dp, state->graphs);
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
@@ -134,17 +137,11 @@ int vgc_dp_save(struct vgc_dp *dp, struct vgc_migration_state *state, struct vgc
 /* ---- loading objects, which the source may have forged ------------------------------------------------------------
  */
 
-/* True if the id is valid for its serial and table index, see vgc_make_id(). */
-static bool is_id(uint32_t id, uint32_t serial, uint32_t index)
-{
-    return serial <= MAX_SERIAL && (id == 0 || id == (serial << 16 | (index + 1)));
-}
-
 static int load_contexts(struct vgc_dp *dp, const struct vgc_migration_state *state, char *why)
 {
     for (uint32_t i = 0; i < VGC_MAX_CONTEXTS; i++) {
         const struct vgc_migration_context *from = &state->contexts[i];
-        if (!is_id(from->id, from->serial, i) || (from->id != 0 && i >= dp->config.max_contexts))
+        if (!vgc_is_id(from->id, from->serial, i) || (from->id != 0 && i >= dp->config.max_contexts))
             return vgc_why(why, -EINVAL, "context %u at place %u; allowed: %u places, ids that belong there", from->id,
                            i, dp->config.max_contexts);
         dp->contexts[i] = (struct vgc_context){.id = from->id, .serial = from->serial};
@@ -153,27 +150,12 @@ static int load_contexts(struct vgc_dp *dp, const struct vgc_migration_state *st
     return 0;
 }
 
-static bool is_context(const struct vgc_dp *dp, uint32_t number)
-{
-    return number >= 1 && number <= VGC_MAX_CONTEXTS && dp->contexts[number - 1].id != 0;
-}
-
-static int load_events(struct vgc_dp *dp, const struct vgc_migration_state *state, char *why)
-{
-    for (uint32_t i = 0; i < VGC_MAX_EVENTS; i++) {
-        const struct vgc_migration_event *from = &state->events[i];
-        if (!is_id(from->id, from->serial, i) || (from->id != 0 && !is_context(dp, from->context)))
-            return vgc_why(why, -EINVAL, "event %u of context number %u at place %u", from->id, from->context, i);
-        dp->events[i] = (struct vgc_event){.id = from->id, .serial = from->serial, .context = from->context};
-    }
-    return 0;
-}
-
 static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from, char *why)
 {
     uint64_t charge = vgc_charge_of(dp, from->size);
     unsigned long address = (unsigned long)from->address, size = (unsigned long)from->size;
-    if (from->size == 0 || from->address == 0 || !is_context(dp, from->context) || from->use > VGC_ALLOC_OBJECT)
+    if (from->size == 0 || from->address == 0 || (from->context != 0 && !vgc_context_exists(dp, from->context)) ||
+        from->use > VGC_ALLOC_OBJECT)
         return vgc_why(why, -EINVAL, "an allocation of %lu bytes at %#lx of context number %u", size, address,
                        from->context);
     if (charge > dp->config.memory_bytes - dp->memory_used)
@@ -209,12 +191,12 @@ static int load_array(struct vgc_dp *dp, const struct vgc_migration_array *from,
     char fault[VGC_DP_WHY] = "";
     *array =
         (struct vgc_array){.id = from->id, .serial = from->serial, .context = from->context, .address = from->address};
-    if (from->id == 0 && is_id(0, from->serial, index))
+    if (from->id == 0 && vgc_is_id(0, from->serial, index))
         return 0;
     memcpy(&array->shape, from->shape, sizeof(array->shape));
     const struct vgc_alloc *alloc = vgc_alloc_at(dp, from->address);
     uint64_t bytes = vgc_array_bytes(&array->shape, fault);
-    if (!is_id(from->id, from->serial, index) || bytes == 0 || alloc == NULL || alloc->use != VGC_ALLOC_ARRAY ||
+    if (!vgc_is_id(from->id, from->serial, index) || bytes == 0 || alloc == NULL || alloc->use != VGC_ALLOC_ARRAY ||
         alloc->context != from->context || alloc->size != bytes || is_taken(dp, from->address, index))
         return vgc_why(why, -EINVAL, "array %u of context number %u at place %u %s", from->id, from->context, index,
                        fault);
@@ -229,11 +211,13 @@ static int load_objects(struct vgc_dp *dp, const struct vgc_migration_state *sta
         return vgc_why(why, -EINVAL, "the migrated state is not of version %d", VGC_MIGRATION_VERSION);
     int error = load_contexts(dp, state, why);
     if (error == 0)
-        error = load_events(dp, state, why);
+        error = vgc_events_load(dp, state->events, why);
     for (uint32_t i = 0; i < state->num_allocs && error == 0; i++)
         error = load_alloc(dp, &allocs[i], why);
     for (uint32_t i = 0; i < VGC_MAX_ARRAYS && error == 0; i++)
         error = load_array(dp, &state->arrays[i], i, why);
+    if (error == 0)
+        error = vgc_shares_load(dp, state->shares, why);
     for (uint32_t i = 0; i < VGC_MAX_GRAPHS; i++)
         dp->graphs[i].serial = state->graphs[i].serial & MAX_SERIAL;
     for (uint32_t i = 0; i < VGC_MAX_PROGRAMS; i++)
@@ -416,7 +400,7 @@ int vgc_dp_save_output(struct vgc_dp *dp, uint32_t engine_context, char *to, uin
     int error = 0;
     *lost = 0;
     vgc_dp_lock(dp);
-    if (!is_context(dp, engine_context))
+    if (!vgc_context_exists(dp, engine_context))
         error = -EINVAL;
     else if (!can_migrate(dp))
         error = -ENOTSUP;
@@ -433,7 +417,7 @@ int vgc_dp_load_output(struct vgc_dp *dp, uint32_t engine_context, const char *t
 {
     int error = 0;
     vgc_dp_lock(dp);
-    if (!is_context(dp, engine_context) || size > VGC_MAX_OUTPUT_BYTES)
+    if (!vgc_context_exists(dp, engine_context) || size > VGC_MAX_OUTPUT_BYTES)
         error = -EINVAL;
     else if (dp->engine->ops->put_output == NULL)
         error = -ENOTSUP;

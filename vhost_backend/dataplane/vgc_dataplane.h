@@ -157,7 +157,7 @@ void vgc_dp_release(struct vgc_dp *dp);
 /* Number of requests that are not returned yet. Those of rings that are stopped or broken may stay for ever. */
 uint32_t vgc_dp_in_flight(struct vgc_dp *dp);
 
-enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 3, VGC_MIGRATION_PROGRAMS = 4096 };
+enum { VGC_MIGRATION_MAGIC = 0x564D4756, VGC_MIGRATION_VERSION = 4, VGC_MIGRATION_PROGRAMS = 4096 };
 
 struct vgc_migration_context {
     uint32_t id; /* the driver's; 0: free */
@@ -167,15 +167,24 @@ struct vgc_migration_context {
 struct vgc_migration_event {
     uint32_t id; /* 0: free */
     uint32_t serial;
-    uint32_t context; /* engine's number */
-    uint32_t reserved;
+    uint32_t context; /* engine's number; 0: nobody's, but others have it open */
+    uint32_t origin;  /* index + 1 of the event that it stands for; 0: none */
 };
 
 struct vgc_migration_alloc {
     uint64_t address;
     uint64_t size;    /* as the guest requested */
-    uint32_t context; /* engine's number */
+    uint32_t context; /* engine's number; 0: nobody's, but others have it open */
     uint32_t use;     /* memory, array, object */
+};
+
+/* Memory or an event that contexts share, or a free entry. */
+struct vgc_migration_share {
+    uint64_t key[2];
+    uint64_t address;  /* of the memory; 0: it is an event */
+    uint64_t users[4]; /* contexts that have the memory open */
+    uint32_t event;    /* index + 1; 0: it is memory */
+    uint32_t reserved;
 };
 
 struct vgc_migration_array {
@@ -211,6 +220,7 @@ struct vgc_migration_state {
     struct vgc_migration_array arrays[1024];
     struct vgc_migration_graph graphs[1024];
     uint32_t program_serials[4096]; /* per table entry, so that ids are not used again too soon */
+    struct vgc_migration_share shares[4096];
 };
 
 /* Number of the guest's allocations. */

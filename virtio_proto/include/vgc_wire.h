@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x4e045c25444cd7e1ull
+#define VGC_WIRE_FINGERPRINT 0x9357ae9fc389a57bull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -21,6 +21,7 @@
 #define VGC_MAX_CONTEXTS 256
 #define VGC_MAX_STREAMS 64
 #define VGC_MAX_EVENTS 4096
+#define VGC_MAX_SHARES 4096
 #define VGC_MAX_ARRAYS 1024
 #define VGC_MAX_ARRAY_EXTENT 131072
 #define VGC_MAX_ARRAY_DEPTH 16384
@@ -57,6 +58,9 @@ enum vgc_opcode {
     VGC_OP_GLOBAL_LOOKUP = 0x23,
     VGC_OP_ALLOC = 0x30,
     VGC_OP_FREE = 0x31,
+    VGC_OP_MEMORY_EXPORT = 0x32,
+    VGC_OP_MEMORY_OPEN = 0x33,
+    VGC_OP_MEMORY_CLOSE = 0x34,
     VGC_OP_COPY_IN = 0x40,
     VGC_OP_COPY_OUT = 0x41,
     VGC_OP_COPY_DEVICE = 0x42,
@@ -67,6 +71,10 @@ enum vgc_opcode {
     VGC_OP_EVENT_DESTROY = 0x61,
     VGC_OP_EVENT_RECORD = 0x62,
     VGC_OP_EVENT_WAIT = 0x63,
+    VGC_OP_EVENT_QUERY = 0x64,
+    VGC_OP_EVENT_SYNC = 0x65,
+    VGC_OP_EVENT_EXPORT = 0x66,
+    VGC_OP_EVENT_OPEN = 0x67,
     VGC_OP_ARRAY_CREATE = 0x70,
     VGC_OP_ARRAY_DESTROY = 0x71,
     VGC_OP_COPY_BOX = 0x72,
@@ -366,6 +374,16 @@ struct vgc_call_arg {
 struct vgc_body_event {
     uint32_t event;
     uint32_t reserved;
+};
+
+/* MEMORY_EXPORT and MEMORY_CLOSE */
+struct vgc_body_memory {
+    uint64_t address;
+};
+
+/* MEMORY_OPEN and EVENT_OPEN */
+struct vgc_body_key {
+    uint64_t key[2];
 };
 
 /* ARRAY_CREATE */
@@ -675,6 +693,10 @@ _Static_assert(offsetof(struct vgc_call_arg, size) == 8, "vgc_call_arg.size");
 _Static_assert(sizeof(struct vgc_body_event) == 8, "vgc_body_event");
 _Static_assert(offsetof(struct vgc_body_event, event) == 0, "vgc_body_event.event");
 _Static_assert(offsetof(struct vgc_body_event, reserved) == 4, "vgc_body_event.reserved");
+_Static_assert(sizeof(struct vgc_body_memory) == 8, "vgc_body_memory");
+_Static_assert(offsetof(struct vgc_body_memory, address) == 0, "vgc_body_memory.address");
+_Static_assert(sizeof(struct vgc_body_key) == 16, "vgc_body_key");
+_Static_assert(offsetof(struct vgc_body_key, key) == 0, "vgc_body_key.key");
 _Static_assert(sizeof(struct vgc_body_array_create) == 32, "vgc_body_array_create");
 _Static_assert(offsetof(struct vgc_body_array_create, width) == 0, "vgc_body_array_create.width");
 _Static_assert(offsetof(struct vgc_body_array_create, height) == 4, "vgc_body_array_create.height");
