@@ -12,7 +12,7 @@ from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
-from guest_driver.memory import DeviceArray, DeviceMemory, buffer_of
+from guest_driver.memory import DeviceArray, DeviceMemory, OpenedMemory, buffer_of
 from guest_driver.output import Output
 from guest_driver.program import LEAK_CHECK, Extent, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
@@ -248,6 +248,15 @@ class Device:
         """
         return DeviceMemory(self._handle, nbytes)
 
+    def open_memory(self, key: bytes) -> OpenedMemory:
+        """Opens memory that another process of the VM has exported (`DeviceMemory.export`), at the same address.
+
+        Opening it twice is as once: free it once.
+
+        :raise errors.NotFound: nothing has the key, or no longer.
+        """
+        return OpenedMemory(self._handle, key)
+
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
         """Allocates an array on the device, with undefined contents."""
         return DeviceArray(self._handle, shape, dtype)
@@ -375,6 +384,13 @@ class Device:
     def event(self) -> Event:
         """Makes a new event, not recorded yet."""
         return Event(self._handle)
+
+    def open_event(self, key: bytes) -> Event:
+        """Opens an event that another process of the VM has exported (`Event.export`); all may record it.
+
+        :raise errors.NotFound: nothing has the key, or no longer.
+        """
+        return Event(self._handle, key)
 
     def synchronize(self) -> None:
         """Waits for all work of this process."""

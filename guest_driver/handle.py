@@ -92,3 +92,15 @@ class Handle:
         finalizer = weakref.finalize(owner, run)
         finalizer.atexit = False  # the end of the process frees everything
         return finalizer
+
+
+def key_of(key: bytes) -> Any:
+    """Key for libvgc's functions, of the bytes that `export` has returned.
+
+    :raise ValueError: they are no key.
+    """
+    out = ffi.new("struct vgc_key *")
+    if len(key) != ffi.sizeof("struct vgc_key"):
+        raise ValueError(f"a key of {len(key)} bytes; allowed: {ffi.sizeof('struct vgc_key')}")
+    ffi.memmove(out, key, len(key))
+    return out

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from guest_driver import job
 from guest_driver._lib import check, ffi, lib
+from guest_driver.handle import key_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +62,15 @@ class DeviceMemory:
         """Frees the memory; a second call does nothing."""
         self._free()
         self.address = 0
+
+    def export(self) -> bytes:
+        """Key by which other processes of the VM open the memory: see `Device.open_memory`.
+
+        While one has it open, it outlives `free` and this process.
+        """
+        out = ffi.new("struct vgc_key *")
+        check(lib.vgc_memory_export(self._handle.pointer, self._check_range(0, 0), out))
+        return bytes(ffi.buffer(out))
 
     def _check_range(self, offset: int, size: int) -> int:
         if self.address == 0:
@@ -124,6 +134,18 @@ class DeviceMemory:
             keep=(self,),
         )
         return _tracked(done, stream)
+
+
+class OpenedMemory(DeviceMemory):
+    """Device memory of another process of the VM. `free` gives it up, and the other process keeps it."""
+
+    def __init__(self, handle: Handle, key: bytes) -> None:
+        address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        check(lib.vgc_memory_open(handle.pointer, key_of(key), address, size))
+        self._handle = handle
+        self.address = int(address[0])
+        self.nbytes = int(size[0])
+        self._free = handle.on_collect(self, lambda at: lib.vgc_memory_close(handle.pointer, at), self.address)
 
 
 def _number(stream: Stream | None) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from guest_driver import errors
 from guest_driver._lib import check, ffi, lib
+from guest_driver.handle import key_of
 
 if TYPE_CHECKING:
     from guest_driver.handle import Handle
@@ -78,11 +79,14 @@ class Stream:
 
 
 class Event:
-    """Event: a point in a stream, with a time in the engine's clock."""
+    """Event: a point in a stream, with a time in the engine's clock. With a key, the event of another process."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, key: bytes | None = None) -> None:
         out = ffi.new("struct vgc_event **")
-        check(lib.vgc_event_create(handle.pointer, out))
+        if key is None:
+            check(lib.vgc_event_create(handle.pointer, out))
+        else:
+            check(lib.vgc_event_open(handle.pointer, key_of(key), out))
         self._handle = handle
         self._pointer = out[0]
         self._destroy = handle.on_collect(self, lib.vgc_event_destroy, self._pointer)
@@ -120,6 +124,12 @@ class Event:
         if result != lib.VGC_PENDING:
             check(result)
         return bool(result == lib.VGC_OK)
+
+    def export(self) -> bytes:
+        """Key by which other processes of the VM open the event: see `Device.open_event`."""
+        out = ffi.new("struct vgc_key *")
+        check(lib.vgc_event_export(self.pointer, out))
+        return bytes(ffi.buffer(out))
 
     def elapsed_s(self, end: Event) -> float:
         """Seconds from this event to `end`; waits for both."""

@@ -325,6 +325,11 @@ struct vgc_node {
     uint64_t size;
 };
 
+/* Names memory or an event for other processes of the VM: whoever knows it may open that. */
+struct vgc_key {
+    uint64_t halves[2];
+};
+
 enum vgc_mark_type { VGC_MARK_INSTANT = 0, VGC_MARK_NESTED = 1, VGC_MARK_RANGE = 2 };
 enum vgc_mark_payload { VGC_PAYLOAD_NONE = 0, VGC_PAYLOAD_UNSIGNED = 1, VGC_PAYLOAD_SIGNED = 2, VGC_PAYLOAD_FLOAT = 3 };
 
@@ -385,6 +390,13 @@ VGC_API void vgc_thread_release_queue(struct vgc_device *device);
 
 VGC_API int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address);
 VGC_API int vgc_free(struct vgc_device *device, uint64_t address);
+/* Allocations that processes share. Another process opens one by its key, uses it at the same address, and closes it;
+ * while one has it open, it outlives vgc_free() and the process that made it. VGC_NOT_FOUND: nothing has the key (any
+ * more); VGC_INVALID_ARGUMENT: it is of this process. Opening it twice is as once. */
+VGC_API int vgc_memory_export(struct vgc_device *device, uint64_t address, struct vgc_key *key);
+VGC_API int vgc_memory_open(struct vgc_device *device, const struct vgc_key *key, uint64_t *address, uint64_t *size);
+/* Returns when all work of this process that came before is done. */
+VGC_API int vgc_memory_close(struct vgc_device *device, uint64_t address);
 /* With the buffer inside the region the device reads and writes it in place; otherwise it is copied through. On
  * an error the contents of the destination are undefined. */
 VGC_API int vgc_copy_in(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
@@ -484,6 +496,10 @@ VGC_API int vgc_event_record(struct vgc_event *event, uint32_t stream);
 VGC_API int vgc_event_synchronize(struct vgc_event *event);
 VGC_API int vgc_event_query(struct vgc_event *event); /* VGC_OK or VGC_PENDING */
 VGC_API int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream);
+/* Events that processes share: each records them, and waits for what any of them has recorded last. Recording one takes
+ * a round trip. They are destroyed in each process. Only the process that records one learns if the work failed. */
+VGC_API int vgc_event_export(struct vgc_event *event, struct vgc_key *key);
+VGC_API int vgc_event_open(struct vgc_device *device, const struct vgc_key *key, struct vgc_event **event);
 VGC_API int vgc_event_elapsed(struct vgc_event *start, struct vgc_event *end, int64_t *elapsed_ns);
 
 /* ---- marks ---------------------------------------------------------------------------------- */

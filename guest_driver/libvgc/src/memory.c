@@ -80,6 +80,8 @@ int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
                         (unsigned long long)size, (unsigned long long)(used < quota ? quota - used : 0),
                         (unsigned long long)quota);
     result = ask_alloc(device, size, address);
+    if (result == VGC_OUT_OF_MEMORY && vgc_reap(device)) /* a dead process had memory open that its owner has freed */
+        result = ask_alloc(device, size, address);
     if (result == VGC_OK)
         result = vgc_ledger_add(&device->ledger, *address, size);
     if (result != VGC_OK)
@@ -98,6 +100,52 @@ int vgc_free(struct vgc_device *device, uint64_t address)
                         (unsigned long long)address);
     vgc_quota_give(device, size);
     return ask_free(device, address);
+}
+
+/* ---- memory of other processes -------------------------------------------------------------- */
+
+static int ask_sharing(struct vgc_device *device, uint16_t opcode, const void *body, size_t size,
+                       struct vgc_response *response)
+{
+    struct vgc_message message;
+    int result = vgc_message_begin(&message, device, opcode, 0, true);
+    if (result != VGC_OK)
+        return result;
+    (void)vgc_message_put(&message, body, size);
+    return vgc_job_ask(&message, response);
+}
+
+int vgc_memory_export(struct vgc_device *device, uint64_t address, struct vgc_key *key)
+{
+    struct vgc_response response;
+    const struct vgc_body_memory body = {.address = address};
+    int result = ask_sharing(device, VGC_OP_MEMORY_EXPORT, &body, sizeof(body), &response);
+    if (result == VGC_OK)
+        *key = (struct vgc_key){{response.value, response.aux}};
+    return result;
+}
+
+int vgc_memory_open(struct vgc_device *device, const struct vgc_key *key, uint64_t *address, uint64_t *size)
+{
+    struct vgc_response response;
+    const struct vgc_body_key body = {.key = {key->halves[0], key->halves[1]}};
+    int result = ask_sharing(device, VGC_OP_MEMORY_OPEN, &body, sizeof(body), &response);
+    if (result != VGC_OK)
+        return result;
+    *address = response.value;
+    *size = response.aux;
+    return VGC_OK;
+}
+
+int vgc_memory_close(struct vgc_device *device, uint64_t address)
+{
+    struct vgc_message message;
+    const struct vgc_body_memory body = {.address = address};
+    int result = vgc_message_begin(&message, device, VGC_OP_MEMORY_CLOSE, 0, true);
+    if (result != VGC_OK)
+        return result;
+    (void)vgc_message_put(&message, &body, sizeof(body));
+    return vgc_job_run(&message, NULL);
 }
 
 /* ---- the region ----------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@ struct vgc_event {
     uint32_t epoch;
     uint32_t id;
     bool recorded;
+    bool is_shared;      /* exported or opened: only the device knows of the last recording */
     struct vgc_job *job; /* the recording under way */
     int result;          /* of the last recording */
     uint64_t time_ns;    /* the engine's clock at the last recording */
@@ -100,16 +101,27 @@ int vgc_event_destroy(struct vgc_event *event)
     return result;
 }
 
+/* Asks the device about an event. */
+static int ask_event(struct vgc_event *event, uint16_t opcode, struct vgc_response *response)
+{
+    struct vgc_message message;
+    int result = begin_event(event, &message, opcode, 0);
+    return result == VGC_OK ? vgc_job_ask(&message, response) : result;
+}
+
 int vgc_event_record(struct vgc_event *event, uint32_t stream)
 {
     struct vgc_message message;
+    struct vgc_response happened;
     int result = begin_event(event, &message, VGC_OP_EVENT_RECORD, stream);
     if (result != VGC_OK)
         return result;
     vgc_job_release(event->job);
     event->job = NULL;
     event->recorded = true;
-    return vgc_job_run(&message, &event->job);
+    result = vgc_job_run(&message, &event->job);
+    /* what other processes send after this call must find the recording: a later request of the queue is answered */
+    return result == VGC_OK && event->is_shared ? ask_event(event, VGC_OP_EVENT_QUERY, &happened) : result;
 }
 
 static int settle(struct vgc_event *event, int result)
@@ -125,14 +137,70 @@ static int settle(struct vgc_event *event, int result)
     return result;
 }
 
+/* Waits for the last recording by any process. */
+static int synchronize_shared(struct vgc_event *event)
+{
+    struct vgc_message message;
+    int result = begin_event(event, &message, VGC_OP_EVENT_SYNC, 0);
+    return result == VGC_OK ? vgc_job_run(&message, NULL) : result;
+}
+
+static int query_shared(struct vgc_event *event)
+{
+    struct vgc_response happened;
+    int result = ask_event(event, VGC_OP_EVENT_QUERY, &happened);
+    return result == VGC_OK && happened.value == 0 ? VGC_PENDING : result;
+}
+
 int vgc_event_synchronize(struct vgc_event *event)
 {
+    int result = event->is_shared ? synchronize_shared(event) : VGC_OK;
+    if (result != VGC_OK || (event->is_shared && (event->job == NULL || vgc_job_poll(event->job) == VGC_PENDING)))
+        return result; /* another process has recorded it since */
     return settle(event, event->job != NULL ? vgc_job_wait(event->job, UINT64_MAX) : VGC_OK);
 }
 
 int vgc_event_query(struct vgc_event *event)
 {
+    int result = event->is_shared ? query_shared(event) : VGC_OK;
+    if (result != VGC_OK || (event->is_shared && (event->job == NULL || vgc_job_poll(event->job) == VGC_PENDING)))
+        return result;
     return settle(event, event->job != NULL ? vgc_job_poll(event->job) : VGC_OK);
+}
+
+int vgc_event_export(struct vgc_event *event, struct vgc_key *key)
+{
+    struct vgc_response response;
+    int result = ask_event(event, VGC_OP_EVENT_EXPORT, &response);
+    if (result != VGC_OK)
+        return result;
+    event->is_shared = true;
+    *key = (struct vgc_key){{response.value, response.aux}};
+    return VGC_OK;
+}
+
+int vgc_event_open(struct vgc_device *device, const struct vgc_key *key, struct vgc_event **out)
+{
+    struct vgc_message message;
+    struct vgc_response response;
+    const struct vgc_body_key body = {.key = {key->halves[0], key->halves[1]}};
+    *out = NULL;
+    struct vgc_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
+        return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+    int result = vgc_message_begin(&message, device, VGC_OP_EVENT_OPEN, 0, true);
+    if (result == VGC_OK) {
+        (void)vgc_message_put(&message, &body, sizeof(body));
+        result = vgc_job_ask(&message, &response);
+    }
+    if (result != VGC_OK) {
+        free(event);
+        return result;
+    }
+    *event =
+        (struct vgc_event){.device = device, .epoch = device->epoch, .id = (uint32_t)response.value, .is_shared = true};
+    *out = event;
+    return VGC_OK;
 }
 
 int vgc_stream_wait_event(struct vgc_event *event, uint32_t stream)
