@@ -162,7 +162,7 @@ static void absent(void)
     cudaIpcMemHandle_t handle;
     cudaExternalMemory_t memory;
     int value = 1;
-    ENDS(cudaErrorNotSupported, cudaIpcGetMemHandle(&handle, NULL));
+    ENDS(cudaErrorInvalidValue, cudaIpcGetMemHandle(&handle, NULL));
     ENDS(cudaErrorNotSupported, cudaImportExternalMemory(&memory, NULL));
     ENDS(cudaErrorNotSupported, cudaGraphicsMapResources(0, NULL, NULL));
     OK(cudaDeviceCanAccessPeer(&value, 0, 0));

@@ -29,7 +29,7 @@ class GuestHost:
     state_dir: Path
 
     def kill_worker(self) -> None:
-        pid = self.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
+        pid = self.daemon.ask(lambda daemon: next(iter(daemon.vms.values())).worker_pid)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
@@ -41,23 +41,26 @@ class GuestHost:
         return self.run(sys.executable, *arguments)
 
 
+def guest_variables(hosts: Sequence[GuestHost]) -> dict[str, str]:
+    """Environment of programs of a guest that has the device of each host; they inherit the links' descriptors."""
+    described = [host.link.description for host in hosts]
+    if len(hosts) > 1:
+        described = [text.replace("name=", f"name={i}-") for i, text in enumerate(described)]
+    return {
+        "VGC_MEMFD": ";".join(described),
+        "VGC_STATE_DIR": str(hosts[0].state_dir),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+
+
 def run_on(hosts: Sequence[GuestHost], *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
     """Runs a program of a guest that has the device of each host."""
-    links = [host.link for host in hosts]
-    described = [link.description for link in links]
-    if len(links) > 1:
-        described = [text.replace("name=", f"name={i}-") for i, text in enumerate(described)]
     return subprocess.run(
         [str(word) for word in argv],
         check=False,
         cwd=cwd,
-        env=os.environ
-        | {
-            "VGC_MEMFD": ";".join(described),
-            "VGC_STATE_DIR": str(hosts[0].state_dir),
-            "PYTHONPATH": str(REPOSITORY),
-        },
-        pass_fds=[fd for link in links for fd in link.fds],
+        env=os.environ | guest_variables(hosts),
+        pass_fds=[fd for host in hosts for fd in host.link.fds],
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER_S,
@@ -71,13 +74,15 @@ def guest_host(
     engine: EngineConfig | None = None,
     memory_mib: int = 64,
     control: ControlConfig | None = None,
+    *,
+    name: str = "a",
 ) -> Iterator[GuestHost]:
     """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
-    control system unless `control` says where its socket is.
+    control system unless `control` says where its socket is. `name` is the VM's.
     """
     vm = VmConfig(
-        "a",
-        vm_uuid("a"),
+        name,
+        vm_uuid(name),
         folder / "a",
         engine=engine or EngineConfig("cpu"),
         quota=QuotaConfig(pes=2, memory_bytes=memory_mib * MIB),

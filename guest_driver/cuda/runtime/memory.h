@@ -16,6 +16,8 @@ struct rt_range {
     bool is_reserved; /* in this process's address space, too */
     bool is_spare;    /* the process's own, in place of device memory: spare.c */
     bool is_kept;     /* likewise, in a block that has outlived the device's memory: lost.c */
+    bool is_shared;   /* other processes may use it, too: process/sharing.c */
+    uint32_t opened;  /* times that this process has opened it, of another process; 0: its own */
     void *owner;      /* NULL, or what knows more: struct rt_block, rt_piece, rt_mirror, rt_variable */
 };
 

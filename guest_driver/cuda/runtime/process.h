@@ -24,6 +24,13 @@ void rt_shadow_launched(const char *name);
 /* A copy from the device has ended: its bytes are at `host`. */
 void rt_shadow_copied(const void *host, size_t size);
 
+/* ---- sharing.c: memory and events of other processes ------------------------------------------------------------- */
+
+/* Has this process memory of the device that others use, too? Then it stays there. */
+bool rt_shares(const struct rt_device *device);
+/* Can processes share events of the device? */
+bool rt_has_shared_events(const struct rt_device *device);
+
 /* ---- handles.c --------------------------------------------------------------------------------------------------- */
 
 /* Memory of a handle, zeros; it begins with a `magic` that is not 0 while the handle lives. NULL: no memory. */

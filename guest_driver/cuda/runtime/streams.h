@@ -79,6 +79,7 @@ struct CUevent_st {
     struct vgc_event *event;
     uint32_t contexts; /* of `event` */
     bool is_recorded;
+    bool is_shared;             /* with other processes, which may have recorded it */
     _Atomic uint32_t users;     /* the program, and operations that are put off */
     unsigned long long capture; /* that it was last recorded in, or 0. With `tail`, for capture.c */
     struct rt_tail tail;
@@ -87,6 +88,8 @@ struct CUevent_st {
 };
 
 cudaError_t rt_check_event(cudaEvent_t event);
+/* A new event of the program's that is `event` on the device. */
+cudaError_t rt_event_of(struct rt_device *device, struct vgc_event *event, unsigned flags, cudaEvent_t *made);
 void rt_hold_event(cudaEvent_t event);
 void rt_drop_event(cudaEvent_t event);
 

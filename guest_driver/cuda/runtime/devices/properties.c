@@ -100,6 +100,7 @@ static void fill(const struct rt_device *device, struct cudaDeviceProp *p)
     p->concurrentKernels = p->unifiedAddressing = p->managedMemory = p->cooperativeLaunch = 1;
     p->streamPrioritiesSupported = p->memoryPoolsSupported = p->computePreemptionSupported = 1;
     p->globalL1CacheSupported = p->localL1CacheSupported = 1;
+    p->ipcEventSupported = rt_has_shared_events(device);
     fill_elements(&device->told, p);
     if ((info->device_features & TEXTURES) != 0)
         fill_textures(p);

@@ -1,5 +1,5 @@
-/* Functions that a VM's device does not have: memory that is shared with other processes, with graphics and with other
- * devices' drivers, and what of arrays needs such memory. Calls say so by name. */
+/* Functions that a VM's device does not have: memory that is shared with graphics and with other devices' drivers, and
+ * what of arrays needs such memory. Calls say so by name. */
 #include "runtime.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -14,14 +14,6 @@
 
 struct cudaArraySparseProperties;
 struct cudaArrayMemoryRequirements;
-
-/* ---- other processes ------------------------------------------------------------------------ */
-
-ABSENT(cudaIpcGetEventHandle, (cudaIpcEventHandle_t * handle, cudaEvent_t event))
-ABSENT(cudaIpcOpenEventHandle, (cudaEvent_t * event, cudaIpcEventHandle_t handle))
-ABSENT(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void *memory))
-ABSENT(cudaIpcOpenMemHandle, (void **memory, cudaIpcMemHandle_t handle, unsigned int flags))
-ABSENT(cudaIpcCloseMemHandle, (void *memory))
 
 /* ---- graphics ------------------------------------------------------------------------------- */
 

@@ -43,13 +43,22 @@ static struct rt_block *new_block(const struct rt_cluster *cluster)
     return block;
 }
 
+/* Does any of the allocations belong to other processes, too? They do not ask this one for its bytes. */
+static bool is_shared(const struct rt_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->num_ranges; i++)
+        if (cluster->ranges[i].is_shared)
+            return true;
+    return false;
+}
+
 bool rt_managed_adopt(const void *address)
 {
     struct rt_cluster cluster;
     rt_managed_lock();
     bool adopted = rt_managed_block(address) != NULL; /* by another thread, meanwhile */
     if (!adopted && rt_find_cluster(address, &cluster)) {
-        struct rt_block *block = new_block(&cluster);
+        struct rt_block *block = is_shared(&cluster) ? NULL : new_block(&cluster);
         adopted = block != NULL && rt_block_map(block) == cudaSuccess;
         if (adopted) {
             rt_managed_busy(block->device); /* with work that was sent before any of it was watched */

@@ -106,6 +106,9 @@ RT_API cudaError_t cudaFree(void *memory)
     if (!rt_find_range(memory, &range) || range.begin != (uint64_t)(uintptr_t)memory || range.kind == RT_HOST_MEMORY ||
         range.kind == RT_VARIABLE_MEMORY || rt_managed_is_variable(&range))
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", memory));
+    if (range.opened > 0)
+        return rt_return(
+            rt_explain(cudaErrorInvalidValue, "cudaFree(%p): cudaIpcCloseMemHandle() gives it up", memory));
     error = rt_check_unsafe();
     if (error == cudaSuccess)
         error = rt_synchronize(range.device);

@@ -14,6 +14,12 @@ cudaError_t rt_check_event(cudaEvent_t event)
     return rt_sticky(event->device);
 }
 
+/* Is there a recording to wait for, as far as this process can know? The device knows for shared events. */
+static bool may_be_recorded(cudaEvent_t event)
+{
+    return event->is_recorded || event->is_shared;
+}
+
 /* With the event's mutex. An event of a context that is gone was reached; when is not known any more. */
 static int renew(cudaEvent_t event)
 {
@@ -31,6 +37,23 @@ static int renew(cudaEvent_t event)
     return VGC_OK;
 }
 
+cudaError_t rt_event_of(struct rt_device *device, struct vgc_event *event, unsigned flags, cudaEvent_t *made)
+{
+    struct CUevent_st *handle = rt_handle_new(sizeof(*handle));
+    if (handle == NULL)
+        return cudaErrorMemoryAllocation;
+    handle->contexts = device->contexts;
+    handle->event = event;
+    handle->magic = EVENT_MAGIC;
+    handle->users = 1;
+    handle->device = device;
+    handle->epoch = device->epoch;
+    handle->flags = flags;
+    (void)pthread_mutex_init(&handle->mutex, NULL);
+    *made = handle;
+    return cudaSuccess;
+}
+
 RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
     struct rt_device *device;
@@ -41,27 +64,17 @@ RT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int fla
     cudaError_t error = rt_current(&device);
     if (error != cudaSuccess)
         return rt_return(error);
-    struct CUevent_st *made = rt_handle_new(sizeof(*made));
-    if (made == NULL)
-        return rt_return(cudaErrorMemoryAllocation);
-    made->contexts = device->contexts;
-    error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made->event)));
-    if (error == cudaErrorDevicesUnavailable && rt_go_on(device, made->contexts)) {
-        made->contexts = device->contexts;
-        error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made->event)));
-    }
-    if (error != cudaSuccess) {
-        rt_handle_free(made, sizeof(*made));
+    struct vgc_event *made;
+    uint32_t contexts = device->contexts;
+    error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made)));
+    if (error == cudaErrorDevicesUnavailable && rt_go_on(device, contexts))
+        error = rt_fault(device, rt_error(vgc_event_create(atomic_load(&device->device), &made)));
+    if (error != cudaSuccess)
         return rt_return(error);
-    }
-    made->magic = EVENT_MAGIC;
-    made->users = 1;
-    made->device = device;
-    made->epoch = device->epoch;
-    made->flags = flags;
-    (void)pthread_mutex_init(&made->mutex, NULL);
-    *event = made;
-    return rt_return(cudaSuccess);
+    error = rt_event_of(device, made, flags, event);
+    if (error != cudaSuccess)
+        (void)vgc_event_destroy(made);
+    return rt_return(error);
 }
 
 RT_API cudaError_t cudaEventCreate(cudaEvent_t *event)
@@ -110,7 +123,7 @@ cudaError_t rt_issue_event_wait(cudaEvent_t event, uint32_t number)
     (void)pthread_mutex_lock(&event->mutex);
     int result = renew(event);
     (void)pthread_mutex_unlock(&event->mutex);
-    if (result == VGC_OK && event->is_recorded)
+    if (result == VGC_OK && may_be_recorded(event))
         result = vgc_stream_wait_event(event->event, number);
     return rt_error(result);
 }
@@ -121,7 +134,11 @@ RT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stre
     cudaError_t error = rt_check_event(event);
     if (error == cudaSuccess && flags > cudaEventRecordExternal)
         error = cudaErrorInvalidValue;
-    return rt_return(error == cudaSuccess ? rt_submit(event->device, stream, &operation) : error);
+    if (error == cudaSuccess)
+        error = rt_submit(event->device, stream, &operation);
+    if (error == cudaSuccess && event->is_shared) /* other processes find what the device has */
+        rt_drain_event(event);
+    return rt_return(error);
 }
 
 RT_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
@@ -151,7 +168,7 @@ RT_API cudaError_t cudaEventSynchronize(cudaEvent_t event)
     (void)pthread_mutex_lock(&event->mutex);
     int result = renew(event);
     uint32_t contexts = event->contexts;
-    if (result == VGC_OK && event->is_recorded)
+    if (result == VGC_OK && may_be_recorded(event))
         result = vgc_event_synchronize(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
     return rt_return(settled(event, result, contexts));
@@ -163,7 +180,7 @@ static int query(cudaEvent_t event)
         return VGC_PENDING;
     (void)pthread_mutex_lock(&event->mutex);
     int result = renew(event);
-    if (result == VGC_OK && event->is_recorded)
+    if (result == VGC_OK && may_be_recorded(event))
         result = vgc_event_query(event->event);
     (void)pthread_mutex_unlock(&event->mutex);
     return result;
@@ -182,7 +199,7 @@ RT_API cudaError_t cudaEventQuery(cudaEvent_t event)
 
 static bool has_recording(cudaEvent_t event)
 {
-    return event->is_recorded || rt_event_is_put_off(event);
+    return may_be_recorded(event) || rt_event_is_put_off(event);
 }
 
 RT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
