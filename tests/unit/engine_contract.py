@@ -39,6 +39,12 @@ def _stepped(rounds: int) -> bytes:
     return struct.pack("<100I", *[value + 1 for value in data])
 
 
+def refused_memory(rig: Rig, context: int, address: int) -> bool:
+    """True if the context may not use the memory."""
+    reply = rig.driver.request(Opcode.COPY_OUT, {"src": address, "size": 1}, context=context, writable_len=1)
+    return reply.status is Status.INVALID_ADDRESS
+
+
 class EngineContract(ABC):
     """The tests. Each engine defines `open_engine` and `image`."""
 
@@ -229,6 +235,40 @@ class EngineContract(ABC):
             for owner, function, address in pairs
         ]
         assert {rig.driver.wait(request).status for request in requests} == {Status.OK}
+
+    def test_contexts_work_on_the_same_memory_in_the_order_of_events(
+        self, rig: Rig, context: int, functions: dict[str, int]
+    ) -> None:
+        """The owner frees the memory while the other context still computes with it."""
+        other = rig.context()
+        add_one = rig.load(other, self.image())["add_one"]
+        address = rig.alloc(context, 4)
+        rig.ok(Opcode.FILL, {"dst": address, "size": 4, "unit": 4, "value": 0}, context=context)
+        exported = rig.ok(Opcode.MEMORY_EXPORT, {"address": address}, context=context)
+        key = {"key": [exported.value, exported.aux]}
+        assert rig.ok(Opcode.MEMORY_OPEN, key, context=other).value == address
+        mine = {"event": rig.ok(Opcode.EVENT_CREATE, context=context).value}
+        exported = rig.ok(Opcode.EVENT_EXPORT, mine, context=context)
+        key = {"key": [exported.value, exported.aux]}
+        its = {"event": rig.ok(Opcode.EVENT_OPEN, key, context=other).value}
+        slow = GEOMETRY | {"function": functions["slow"], "param_len": 12}
+        params = struct.pack("<QI", address, self.slow_rounds)
+        copy = {"src": address, "size": 4}
+        requests = [
+            rig.driver.submit(Opcode.LAUNCH, slow, params, context=context),
+            rig.driver.submit(Opcode.EVENT_RECORD, mine, context=context),
+            rig.driver.submit(Opcode.EVENT_WAIT, its, context=other),
+            rig.driver.submit(Opcode.LAUNCH, *self._add_one(add_one, address, 1), context=other),
+            rig.driver.submit(Opcode.EVENT_RECORD, its, context=other),
+            rig.driver.submit(Opcode.EVENT_SYNC, mine, context=context),
+            rig.driver.submit(Opcode.FREE, {"address": address}, context=context),
+            rig.driver.submit(Opcode.COPY_OUT, copy, context=other, writable_len=4),
+            rig.driver.submit(Opcode.MEMORY_CLOSE, {"address": address}, context=other),
+        ]
+        replies = [rig.driver.wait(request) for request in requests]
+        assert {reply.status for reply in replies} == {Status.OK}
+        assert self.same(replies[-2].payload, struct.pack("<I", self.slow_rounds + 1))
+        assert refused_memory(rig, other, address)
 
     def test_a_call_copies_in_computes_and_copies_out(self, rig: Rig, context: int, functions: dict[str, int]) -> None:
         assert "add_one" in functions
