@@ -63,6 +63,7 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_cudart_memory.py",
     "tests/protocol/test_cudart_nvcc.py",
     "tests/protocol/test_cudart_races.py",
+    "tests/protocol/test_cudart_sharing.py",
     "tests/protocol/test_cudart_static.py",
     "tests/protocol/test_cudart_streams.py",
     "tests/protocol/test_shadow_programs.py",

@@ -100,6 +100,12 @@ PLANTED_BUGS: Final = {
         "if (VGC_LIKELY(plan->checked == dp->removals))",
         "if (plan->num_nodes != 0)",
     ),
+    "memory closed while it is used": (
+        "dataplane",
+        "vhost_backend/dataplane/sharing.c",
+        "vgc_line_wait(dp, req, close_now);",
+        "close_now(dp, req);",
+    ),
     "lost requests not answered": (
         "dataplane",
         "vhost_backend/dataplane/inflight.c",
