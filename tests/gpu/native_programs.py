@@ -25,7 +25,7 @@ NOT_THE_SAME: Final = {
     "out_of_memory": "a guest has its quota",
     "whole_quota": "a guest has its quota",
     "one_device": "a guest has one device",
-    "interprocess": "memory is not shared between processes of a guest",
+    "ipc_either": "its kernels have CPU versions",
     "clocks": "it prints times",
     "device_properties": "a guest is told what it may use",
     "texture_references": "NVIDIA's compilers have none since CUDA 12",

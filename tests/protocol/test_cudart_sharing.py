@@ -195,6 +195,21 @@ def test_user_that_dies_while_its_kernel_runs_leaves_the_owner_alone(pair: list[
     exporter.ok("malloc", 60 << 20)  # reaps the dead, whose kernel has been ended
 
 
+def test_handles_are_of_whole_allocations(pair: list[Process]) -> None:
+    exporter, importer = pair
+    address = exporter.ok("malloc", BYTES)
+    inside = int(address, 16) + BYTES - 1
+    assert exporter.ok("export", hex(inside)) == exporter.ok("export", address)
+    assert exporter.error("export", hex(inside + 1)) == "cudaErrorInvalidValue"
+    assert importer.ok("open", exporter.ok("export", hex(inside))) == address
+    assert importer.ok("open", exporter.ok("export", address)) == address
+    importer.ok("close", address)
+    importer.ok("set", address, 5)  # opened twice, closed once
+    importer.ok("close", address)
+    assert importer.error("close", address) == "cudaErrorInvalidValue"
+    assert importer.error("close", hex(inside)) == "cudaErrorInvalidValue"
+
+
 def test_handles_that_name_nothing_are_refused(pair: list[Process]) -> None:
     exporter, importer = pair
     address = exporter.ok("malloc", BYTES)
