@@ -187,6 +187,29 @@ def test_memory_programs_ids_and_variables_are_migrated(scene: Scene) -> None:
     assert scene.alloc(3 << 20) not in {small, out}
 
 
+def test_contexts_share_the_same_memory_and_events_afterwards(scene: Scene) -> None:
+    """Keys, and who has what open, are migrated: also what its owner has given up."""
+    owner, request = scene.context, scene.vm.driver.request
+    kept, freed = scene.alloc(100), scene.alloc(100)
+    scene.write(freed, b"x" * 100)
+    event = {"event": scene.ok(Opcode.EVENT_CREATE).value}
+    answers = [scene.ok(Opcode.MEMORY_EXPORT, {"address": address}) for address in (kept, freed)]
+    answers.append(scene.ok(Opcode.EVENT_EXPORT, event))
+    of_kept, of_freed, of_event = ({"key": [answer.value, answer.aux]} for answer in answers)
+    scene.context = request(Opcode.CONTEXT_CREATE).value
+    assert scene.ok(Opcode.MEMORY_OPEN, of_freed).value == freed
+    assert request(Opcode.FREE, {"address": freed}, context=owner).status == Status.OK
+    report = scene.migrate(1)
+    assert report.ok, report.text
+    assert scene.read(freed, 100) == b"x" * 100
+    assert scene.ok(Opcode.MEMORY_OPEN, of_kept).value == kept
+    opened = {"event": scene.ok(Opcode.EVENT_OPEN, of_event).value}
+    scene.ok(Opcode.EVENT_RECORD, opened)
+    assert request(Opcode.EVENT_SYNC, event, context=owner).status == Status.OK
+    scene.ok(Opcode.MEMORY_CLOSE, {"address": freed})
+    assert request(Opcode.MEMORY_OPEN, of_freed, context=scene.context).status == Status.NOT_FOUND
+
+
 def test_the_heap_of_a_program_is_migrated_and_closed_to_copies(scene: Scene) -> None:
     scene.functions = scene.load(HEAP)
     out = scene.alloc(8)
