@@ -21,7 +21,7 @@ struct rt_device {
     struct vgc_device_limits told;       /* what the device tells of itself */
     uint32_t epoch;                      /* +1 at every reset */
     _Atomic uint32_t contexts;           /* +1 whenever libvgc has a new context: also when the program goes on */
-    _Atomic bool shares;                 /* memory with other processes */
+    _Atomic uint32_t sharing;            /* threads that are about to share memory with other processes */
     _Atomic bool has_lost_work;          /* not all that was sent was done, or its results did not come back */
     _Atomic bool has_told_loss;          /* a call has returned cudaErrorDevicesUnavailable, or will: lost.c */
     _Atomic(const char *) only_there;    /* what the device alone has, but for memory; NULL: nothing */

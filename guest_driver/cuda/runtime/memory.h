@@ -34,7 +34,7 @@ bool rt_visit_ranges(bool (*visit)(struct rt_range *range, void *data), void *da
 /* Takes the addresses out of use in this process. False: something of this process lies there. */
 bool rt_reserve(uint64_t address, uint64_t size);
 void rt_release(uint64_t address, uint64_t size);
-/* Can the process have all device memory at its addresses? */
+/* Can the process have all device memory at its addresses, and does it belong to no other process? */
 bool rt_is_all_reserved(const struct rt_device *device);
 
 struct rt_cluster { /* allocations of a device that share pages */

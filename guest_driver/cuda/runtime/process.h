@@ -26,8 +26,8 @@ void rt_shadow_copied(const void *host, size_t size);
 
 /* ---- sharing.c: memory and events of other processes ------------------------------------------------------------- */
 
-/* Has this process memory of the device that others use, too? Then it stays there. */
-bool rt_shares(const struct rt_device *device);
+/* Is a thread about to share memory of the device? Shared memory stays there. */
+bool rt_is_sharing(const struct rt_device *device);
 /* Can processes share events of the device? */
 bool rt_has_shared_events(const struct rt_device *device);
 

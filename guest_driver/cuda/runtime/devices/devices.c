@@ -367,7 +367,6 @@ RT_API cudaError_t cudaDeviceReset(void)
     device->epoch++;
     (void)atomic_fetch_add(&device->contexts, 1);
     atomic_store(&device->only_there, NULL);
-    atomic_store(&device->shares, false);
     atomic_store(&device->has_lost_work, false);
     atomic_store(&device->has_told_loss, false);
     atomic_store(&device->sticky, cudaSuccess);

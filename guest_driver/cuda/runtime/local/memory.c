@@ -74,7 +74,7 @@ cudaError_t rt_local_end(struct rt_device *device, const struct rt_either *eithe
 
 bool rt_local_can_reach(struct rt_device *device)
 {
-    return rt_is_all_reserved(device) && !rt_shares(device);
+    return rt_is_all_reserved(device) && !rt_is_sharing(device);
 }
 
 bool rt_local_fault(void *address)

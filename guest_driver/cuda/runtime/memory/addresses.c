@@ -164,7 +164,8 @@ bool rt_is_all_reserved(const struct rt_device *device)
     bool all = true;
     (void)pthread_rwlock_rdlock(&lock);
     for (size_t i = 0; i < count && all; i++)
-        all = ranges[i].kind != RT_DEVICE_MEMORY || ranges[i].device != device || ranges[i].is_reserved;
+        all = ranges[i].kind != RT_DEVICE_MEMORY || ranges[i].device != device ||
+              (ranges[i].is_reserved && !ranges[i].is_shared);
     (void)pthread_rwlock_unlock(&lock);
     return all;
 }

@@ -25,9 +25,9 @@ _Static_assert(sizeof(struct handle) == CUDA_IPC_HANDLE_SIZE, "struct handle");
  * back. Before it, nothing of the runtime's locks is taken. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-bool rt_shares(const struct rt_device *device)
+bool rt_is_sharing(const struct rt_device *device)
 {
-    return atomic_load(&device->shares);
+    return atomic_load(&device->sharing) > 0;
 }
 
 bool rt_has_shared_events(const struct rt_device *device)
@@ -75,11 +75,17 @@ static cudaError_t answer(struct rt_device *device, int result)
     }
 }
 
-/* From now on, kernels run on the device alone; those that were to run on the CPU have ended. */
+/* Until the end, kernels run on the device alone, and after it, while there is shared memory; those that were to run on
+ * the CPU have ended. */
 static cudaError_t begin_sharing(struct rt_device *device)
 {
-    bool is_first = !atomic_exchange(&device->shares, true);
-    return is_first && atomic_load(&rt_num_either) > 0 ? rt_synchronize(device) : cudaSuccess;
+    (void)atomic_fetch_add(&device->sharing, 1);
+    return atomic_load(&rt_num_either) > 0 ? rt_synchronize(device) : cudaSuccess;
+}
+
+static void end_sharing(struct rt_device *device)
+{
+    (void)atomic_fetch_sub(&device->sharing, 1);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -110,10 +116,11 @@ static cudaError_t export_memory(const struct rt_range *range, struct vgc_key *k
 {
     uint64_t begin = range->begin;
     cudaError_t error = begin_sharing(range->device);
-    if (error != cudaSuccess)
-        return error;
-    (void)rt_visit_ranges(note_shared, &begin);
-    error = rt_adopted_release(range->device); /* its bytes go to the device */
+    if (error == cudaSuccess)
+        (void)rt_visit_ranges(note_shared, &begin);
+    end_sharing(range->device);
+    if (error == cudaSuccess)
+        error = rt_adopted_release(range->device); /* its bytes go to the device */
     if (error != cudaSuccess)
         return error;
     return answer(range->device, vgc_memory_export(atomic_load(&range->device->device), begin, key));
@@ -192,13 +199,13 @@ static cudaError_t open_memory(struct rt_device *device, const struct vgc_key *k
     cudaError_t error = begin_sharing(device);
     if (error == cudaSuccess)
         error = rt_adopted_release(device); /* the new memory may share pages with it */
-    if (error != cudaSuccess)
-        return error;
     (void)pthread_mutex_lock(&lock);
-    error = answer(device, vgc_memory_open(atomic_load(&device->device), key, &address, &size));
+    if (error == cudaSuccess)
+        error = answer(device, vgc_memory_open(atomic_load(&device->device), key, &address, &size));
     if (error == cudaSuccess)
         error = add_opened(device, address, size);
     (void)pthread_mutex_unlock(&lock);
+    end_sharing(device);
     if (error == cudaSuccess)
         *memory = (void *)(uintptr_t)address;
     return error;
