@@ -1,6 +1,6 @@
 /* Norm of a vector by cuBLAS, and a transform by cuFFT. */
-#include <cublas_v2.h>
 #include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <cufft.h>
 #include <curand.h>
