@@ -86,7 +86,11 @@ _FOREIGN: Final = re.compile(
     r"\b(boost\w*|gsl|gdal|cudnn\w*|nccl|torch|CLI11|omp|fftw\d?|hdf5|lapack\w*|openblas|blas|tbb|sqlite\d|png|jpeg|tiff|"
     r"zlib|z)\b"
 )
-_OLD_CCCL: Final = re.compile(r"error: no (?:\w+ )?named '(\w+)' in namespace '(cub|thrust)'")
+_OLD_CCCL: Final = re.compile(
+    r"error: no (?:\w+ )?named '(\w+)' in namespace '(cub|thrust)'|"
+    r"undeclared identifier '((?:Constant|Counting|Transform)InputIterator|DiscardOutputIterator)'"
+)
+"""Names that release 3 of CUB and Thrust no longer has, the latter of `cub`, whose namespace a program may use."""
 _PYTHON: Final = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 _HEADER: Final = re.compile(r"fatal error: '?([^':\s]+)'?(?: file not found|: No such file)")
 _CMAKE_MISSING: Final = re.compile(
@@ -220,7 +224,7 @@ def of_build(build: Finished) -> Verdict | None:
     if names := _UNDEFINED.findall(text):
         return _failed(Cause.LINK, min(names))
     if found := _OLD_CCCL.search(text):
-        return _failed(Cause.CCCL, f"{found[2]}::{found[1]}")
+        return _failed(Cause.CCCL, f"{found[2]}::{found[1]}" if found[1] else f"cub::{found[3]}")
     if errors := _COMPILE_ERROR.search(text):
         line = errors[0].strip()
         return _failed(Cause.COMPILE_GPU if _GPU_PART.search(text) else Cause.COMPILE_HOST, line)

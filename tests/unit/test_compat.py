@@ -41,6 +41,11 @@ PLENTY = Limits(500, 4 << 30)
         ("ModuleNotFoundError: No module named 'torch'", Cause.FOREIGN, "torch"),
         ("make: nvc++: No such file or directory", Cause.OUTSIDE, "nvc++"),
         ("a.cu:7:3: error: no template named 'tuple' in namespace 'thrust'", Cause.CCCL, "thrust::tuple"),
+        (
+            "a.cu:7:3: error: expected ';'\na.cu:7:3: error: use of undeclared identifier 'ConstantInputIterator'",
+            Cause.CCCL,
+            "cub::ConstantInputIterator",
+        ),
         ("CMake Error: Could NOT find MPI (missing: MPI_CXX_FOUND)", Cause.OUTSIDE, "MPI"),
         ("make: mpicc: command not found", Cause.OUTSIDE, "mpicc"),
         ("a.o: in function `main':\na.cu:(.text+0x1): undefined reference to `cudaFoo'", Cause.LINK, "cudaFoo"),
