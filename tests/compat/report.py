@@ -98,7 +98,8 @@ def summary(corpus: Corpus, own_faults: Collection[str]) -> str:
     left = [result for result in counted if result.status not in _ENDS_WELL]
     parts = sum(result.cause in _OTHER_PARTS for result in left)
     own = sum(result.name in own_faults for result in left)
-    share = f" ({100 * well / len(counted):.0f} %)" if counted else ""
+    sound = len(counted) - own
+    share = f" ({100 * well / len(counted):.0f} %; {100 * well / sound:.0f} % of those without faults)" if sound else ""
     return (
         f"{corpus.title}: {well} of {len(counted)} programs that are not excluded end well{share}. Of the others, {parts} need "
         f"parts of CUDA beside its runtime, {own} have faults of their own, {len(left) - parts - own} fail by us or by time."

@@ -93,6 +93,7 @@ _OLD_CCCL: Final = re.compile(
 """Names that release 3 of CUB and Thrust no longer has, the latter of `cub`, whose namespace a program may use."""
 _PYTHON: Final = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 _HEADER: Final = re.compile(r"fatal error: '?([^':\s]+)'?(?: file not found|: No such file)")
+_FATAL: Final = re.compile(r"^nvcc fatal +: .*$", re.MULTILINE)
 _CMAKE_MISSING: Final = re.compile(
     r"(?:Could NOT find|Could not find a package configuration file provided by) \"?(\w+)"
 )
@@ -230,7 +231,8 @@ def of_build(build: Finished) -> Verdict | None:
         return _failed(Cause.COMPILE_GPU if _GPU_PART.search(text) else Cause.COMPILE_HOST, line)
     if found := _NO_FILE.search(text):
         return _failed(Cause.FILE, next(filter(None, found.groups())))
-    return _failed(Cause.BUILD, _last_line(text))
+    fatal = _FATAL.search(text)
+    return _failed(Cause.BUILD, fatal[0] if fatal else _last_line(text))
 
 
 def _signal_of(run: Finished) -> str:

@@ -62,6 +62,11 @@ PLENTY = Limits(500, 4 << 30)
         ("a.cu:3:5: error: use of undeclared identifier 'CU_JIT_WALL_TIME'", Cause.DRIVER_API, "CU_JIT_WALL_TIME"),
         ("a.o: undefined reference to `cuModuleLoad'", Cause.DRIVER_API, "cuModuleLoad"),
         ("what\nis this", Cause.BUILD, "is this"),
+        (
+            "nvcc fatal   : Unknown option '-Ofast'\nmake: *** Error 1",
+            Cause.BUILD,
+            "nvcc fatal : Unknown option '-Ofast'",
+        ),
     ],
 )
 def test_failed_build_is_classified(text: str, cause: Cause, detail: str) -> None:
@@ -513,7 +518,8 @@ def test_page_says_whose_fault_a_failure_is(monkeypatch: pytest.MonkeyPatch) -> 
     page = report.page([report.Corpus("some", (*RESULTS, library, excluded))], "a device")
     assert "| d | failed | `run: wrong result: a / b 'c'` its own: races |" in page
     assert "| a | passed |  |" in page
-    assert "some: 1 of 5 programs that are not excluded end well (20 %). Of the others, 1 need parts of CUDA" in page
+    assert "some: 1 of 5 programs that are not excluded end well (20 %; 25 % of those without faults)." in page
+    assert "Of the others, 1 need parts of CUDA" in page
     assert "1 have faults of their own, 2 fail by us or by time" in page
 
 
