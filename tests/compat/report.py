@@ -18,6 +18,8 @@ REMARKS: Final = Path(__file__).with_name("remarks.toml")
 _ENDS_WELL: Final = frozenset({Status.PASSED, Status.RAN, Status.WAIVED})
 _OTHER_PARTS: Final = frozenset({Cause.LIBRARY, Cause.DRIVER_API})
 """Causes that are parts of CUDA beside its runtime."""
+_LEAST: Final = 60
+"""Characters that are left of a text that is cut between words."""
 _ORDER: Final = tuple(status for status in Status if status is not Status.BUILDS)
 """Columns of the page, which is about programs that were run."""
 
@@ -185,6 +187,7 @@ def _why(result: Result, own_faults: Mapping[str, str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text within a table of Markdown, short and without what Markdown would read."""
-    short = text if len(text) <= 100 else text[:97] + "..."
+    """Text within a table of Markdown, short, of whole words unless they are long, and without what Markdown would read."""
+    words = text[:98].rpartition(" ")[0]
+    short = text if len(text) <= 100 else (words if len(words) > _LEAST else text[:97]) + "..."
     return f"`{short.replace('|', '/').replace('`', chr(39))}`" if short else ""

@@ -476,6 +476,7 @@ def test_page_keeps_corpora_that_were_not_tried_again(monkeypatch: pytest.Monkey
         Result("x/y", "make", Status.RAN, Cause.NONE, "with lanes in step", 1.0, 1.0),
         Result("z", "make", Status.FAILED, Cause.BUILD_TIME, "after 300 s", 1.0, 1.0),
         Result("zz", "make", Status.FAILED, Cause.BUILD, "l" * 120, 1.0, 1.0),
+        Result("zzz", "make", Status.FAILED, Cause.BUILD, "a word " * 20, 1.0, 1.0),
     )
     old = [
         report.Corpus("some", RESULTS, 7, day="2026-11-20"),
@@ -492,7 +493,9 @@ def test_page_keeps_corpora_that_were_not_tried_again(monkeypatch: pytest.Monkey
         "## last",
     ]
     assert "| some | 2026-11-23 | 1 |  | 1 | 0 | 0 | 0 | 0 |" in new
-    assert "| more (sample of 3 of 9, seed 5) | 2026-11-21 | 3 |  | 0 | 1 | 0 | 0 | 2 |" in new
+    assert "| more (sample of 3 of 9, seed 5) | 2026-11-21 | 4 |  | 0 | 1 | 0 | 0 | 3 |" in new
+    assert "| zzz | failed | `build: other: a word" in new
+    assert " word...` |" in new
 
 
 def test_page_is_written_anew_without_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
