@@ -269,7 +269,7 @@ def of_run(run: Finished, last_error: str = "") -> Verdict:
         return _of_good_end(text, words, last_error)
     if sure := _of_device(text):
         return sure
-    return _failed(Cause.TIME, f"after {run.seconds:.0f} s") if run.stopped else _of_bad_end(run, words)
+    return _failed(Cause.TIME, f"after {run.seconds:.0f} s") if run.stopped else _of_bad_end(run, words, last_error)
 
 
 def _of_device(text: str) -> Verdict | None:
@@ -308,7 +308,7 @@ def _line_with(pattern: re.Pattern[str], text: str) -> str:
     return next((line.strip()[:200] for line in text.splitlines() if pattern.search(line)), "")
 
 
-def _of_bad_end(run: Finished, words: str) -> Verdict:
+def _of_bad_end(run: Finished, words: str, last_error: str) -> Verdict:
     """Cause of a bad exit status."""
     text = run.output
     if found := _RUNTIME.search(text):
@@ -321,6 +321,8 @@ def _of_bad_end(run: Finished, words: str) -> Verdict:
         return _failed(Cause.ARGUMENTS, found[0])
     if re.search(r"mpi(?:exec|run).*not found", text):
         return _failed(Cause.OUTSIDE, "mpiexec")
+    if _WRONG.search(words) and _RUNTIME.search(last_error):
+        return _failed(Cause.RUNTIME, last_error)
     if _WRONG.search(words):
         return _failed(Cause.WRONG, _line_with(_WRONG, words))
     return _failed(Cause.EXIT, f"{run.code}: {_last_line(text)}")

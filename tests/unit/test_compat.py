@@ -628,8 +628,9 @@ def test_program_whose_data_set_is_kept_elsewhere_is_excluded(tmp_path: Path) ->
     assert corpus.absent_data(program) is None
 
 
-def test_wrong_result_after_an_error_of_the_device_is_told_as_that() -> None:
-    found = verdict.of_run(Finished(0, "FAIL"), "program[7]: cudaErrorLaunchFailure: FAULT: deadlock")
+@pytest.mark.parametrize("code", [0, 2])
+def test_wrong_result_after_an_error_of_the_device_is_told_as_that(code: int) -> None:
+    found = verdict.of_run(Finished(code, "FAIL"), "program[7]: cudaErrorLaunchFailure: FAULT: deadlock")
     assert found.cause is Cause.RUNTIME
     assert "deadlock" in found.detail
 
