@@ -197,3 +197,14 @@ def test_a_program_that_is_loaded_meanwhile_is_told_of_the_kernel_too(
     told, at_last = done.stdout.splitlines()
     assert told in {"cudaErrorIllegalAddress", "cudaSuccess"}  # the load may come first
     assert at_last == "cudaErrorIllegalAddress"
+
+
+@pytest.mark.parametrize(("setting", "says"), [("0.001", True), ("0", False), (None, False)])
+def test_long_compilations_are_told_if_that_is_wanted(
+    programs: dict[str, Path], tmp_path: Path, setting: str | None, says: bool
+) -> None:
+    words = [] if setting is None else [f"VGC_PROGRESS={setting}"]
+    with guest_host(tmp_path / "host") as host:  # whose cache is empty
+        done = host.run("env", *words, programs["found"])
+    assert done.stdout.splitlines()[-1] == "7"
+    assert ("the host has been compiling device code of this program for" in done.stderr) == says

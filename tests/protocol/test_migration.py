@@ -339,7 +339,7 @@ def test_a_guest_that_resets_the_device_meanwhile_has_a_fresh_one(scene: Scene) 
     wait_until_held(scene)
     scene.vm.frontend.reset()
     assert not migration.result(TIMEOUT_S).ok
-    scene.vm.frontend.wait_for_config(lambda space: space.generation == 2)
+    scene.vm.frontend.wait_for_config(lambda space: space.health == Health.READY and space.generation >= 2)
     assert scene.daemon.ask(lambda daemon: daemon.vms["a"].migration) is None
 
 

@@ -683,3 +683,23 @@ def test_function_pointers(gpu: Rig) -> None:
     out = gpu.array(16, np.int32)
     gpu.launch("function_pointer", 1, 16, out)
     assert np.array_equal(out, 2 * np.arange(16))
+
+
+def test_clock_of_kernels_has_the_rate_that_programs_are_told(gpu: Rig) -> None:
+    gpu.load(r"""
+        extern "C" __global__ void spans(long long *ticks, long long *ns) {
+            unsigned long long begin = clock64(), first = __globaltimer(), now = first;
+            while (now - first < 5000000) now = __globaltimer();
+            ticks[0] = clock64() - begin;
+            ns[0] = now - first;
+        }
+    """)
+    told_khz = float(gpu.engine.handle.properties.clock_khz)
+    ticks, ns = gpu.array(1, np.int64), gpu.array(1, np.int64)
+
+    def is_told() -> bool:
+        """An interruption between two of the readings is no fault."""
+        gpu.launch("spans", 1, 1, ticks, ns)
+        return bool(abs(int(ticks[0]) * 1e6 / int(ns[0]) / told_khz - 1) < 0.02)
+
+    assert any(is_told() for _ in range(20))

@@ -52,6 +52,21 @@ bool rt_has_variables(const struct rt_unit *unit);
 /* A unit's variable by the linker's name; NULL: it has none. */
 struct rt_variable *rt_variable_named(const struct rt_unit *unit, const char *name);
 
+/* ---- progress.c -------------------------------------------------------------------------------------------------- */
+
+struct rt_progress {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    double patience; /* seconds */
+    bool is_watched;
+    bool has_ended;
+};
+
+/* Until the end, says on stderr that the host still compiles, if somebody sits there. */
+void rt_progress_begin(struct rt_progress *progress);
+void rt_progress_end(struct rt_progress *progress);
+
 /* ---- programs.c -------------------------------------------------------------------------------------------------- */
 
 /* The function on a device; its program is loaded at first use. */

@@ -107,9 +107,18 @@ void vgc_cpu_brand(char *brand)
     brand[sizeof(words)] = '\0';
 }
 
+/* Rate of the counter that clock() and clock64() of kernels read. */
+static uint32_t counter_khz(void)
+{
+    struct vgc_ctl_clock clock;
+    cpu_clock_start(&clock);
+    uint64_t khz = clock.ns_per_tick == 0 ? 0 : (UINT64_C(1000000) << 32) / clock.ns_per_tick;
+    return khz == 0 || khz > INT32_MAX ? 1000000 : (uint32_t)khz;
+}
+
 /* Properties for programs in guests, which choose the size of blocks and grids by them: those of compute
  * capability 8.0, as sources are compiled for it. A processing element runs one block after the other, in memory of its
- * own. Clocks of kernels count nanoseconds. */
+ * own. */
 static struct vgc_device_properties properties(void)
 {
     long l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -124,7 +133,7 @@ static struct vgc_device_properties properties(void)
         .block_shared_bytes = VGC_CPU_MAX_SHARED - CPU_ALIGN,
         .constant_bytes = 65536,
         .l2_bytes = l2_bytes > 0 && l2_bytes <= INT32_MAX ? (uint32_t)l2_bytes : 1 << 20,
-        .clock_khz = 1000000,
+        .clock_khz = counter_khz(),
         .memory_clock_khz = 1600000, /* of one DDR4-3200 channel: programs divide by it and by the width */
         .memory_bus_bits = 64,
         .copy_engines = 1,

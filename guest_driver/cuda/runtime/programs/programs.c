@@ -205,7 +205,10 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
         return cudaErrorMemoryAllocation;
     }
     program->contexts = device->contexts;
+    struct rt_progress progress;
+    rt_progress_begin(&progress);
     program->result = load_units(device, units, count, &program->loaded);
+    rt_progress_end(&progress);
     program->error = error_of_load(program->result, unit);
     program->users = count;
     for (uint32_t i = 0; i < count; i++) {
