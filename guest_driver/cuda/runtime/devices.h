@@ -16,6 +16,7 @@ struct rt_state {
 struct rt_device {
     int ordinal;
     pthread_mutex_t mutex;
+    pthread_mutex_t settling;            /* from taking what went wrong to making it sticky */
     _Atomic(struct vgc_device *) device; /* NULL until it is used */
     struct vgc_info info;                /* valid with `device`, as `told` is */
     struct vgc_device_limits told;       /* what the device tells of itself */

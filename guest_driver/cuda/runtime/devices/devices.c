@@ -80,6 +80,7 @@ static void find_devices(void)
     for (int i = 0; i < num_devices; i++) {
         devices[i].ordinal = i;
         (void)pthread_mutex_init(&devices[i].mutex, NULL);
+        (void)pthread_mutex_init(&devices[i].settling, NULL);
     }
 }
 
@@ -202,25 +203,28 @@ cudaError_t rt_current(struct rt_device **device)
 
 /* ---- errors of work that nobody waited for ---------------------------------------------------- */
 
+static bool is_sticky(cudaError_t error)
+{
+    return error == cudaErrorIllegalAddress || error == cudaErrorMisalignedAddress ||
+           error == cudaErrorIllegalInstruction || error == cudaErrorLaunchFailure || error == cudaErrorLaunchTimeout ||
+           error == cudaErrorAssert || error == cudaErrorDevicesUnavailable;
+}
+
+/* Makes an error sticky if none is; returns the one that is. */
+static cudaError_t stick(struct rt_device *device, cudaError_t error)
+{
+    cudaError_t none = cudaSuccess;
+    (void)atomic_compare_exchange_strong(&device->sticky, &none, error);
+    return atomic_load(&device->sticky);
+}
+
 cudaError_t rt_fault(struct rt_device *device, cudaError_t error)
 {
-    switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorDevicesUnavailable: {
-        cudaError_t none = cudaSuccess;
-        if (error == cudaErrorDevicesUnavailable)
-            (void)rt_settle(device); /* the kernel that is to blame may have been answered behind this call */
-        (void)atomic_compare_exchange_strong(&device->sticky, &none, error);
-        return atomic_load(&device->sticky);
-    }
-    default:
+    if (!is_sticky(error))
         return error;
-    }
+    if (error == cudaErrorDevicesUnavailable)
+        (void)rt_settle(device); /* the kernel that is to blame may have been answered behind this call */
+    return stick(device, error);
 }
 
 /* The kernel's words alone, as CUDA tells them: libvgc puts the name of its result before them. */
@@ -231,20 +235,36 @@ static void tell_assertion(const char *text)
     (void)fprintf(stderr, "%s\n", is_named ? text + sizeof(NAME) - 1 : text);
 }
 
-cudaError_t rt_settle(struct rt_device *device)
+/* Error of the detached work that has ended, or of what was put off; it is nobody else's any more. */
+static cudaError_t take_failure(struct rt_device *device)
 {
     int result = vgc_detached_failure(atomic_load(&device->device));
+    if (result == VGC_DEVICE_LOST) { /* the cause may have been answered behind that */
+        int cause = vgc_detached_failure(atomic_load(&device->device));
+        result = cause != VGC_OK ? cause : result;
+    }
     cudaError_t late = atomic_load_explicit(&device->late, memory_order_relaxed) != cudaSuccess
                            ? atomic_exchange(&device->late, cudaSuccess)
                            : cudaSuccess;
-    if (result == VGC_OK && late != cudaSuccess)
-        return rt_fault(device, late);
     if (result == VGC_OK)
-        return atomic_load_explicit(&device->sticky, memory_order_relaxed);
+        return late;
     atomic_store(&device->has_lost_work, true);
     if (result == VGC_ASSERT)
         tell_assertion(vgc_last_error());
-    return rt_fault(device, rt_error(result));
+    return rt_error(result);
+}
+
+cudaError_t rt_settle(struct rt_device *device)
+{
+    /* A thread that only knows that the device is lost waits here for another that has the cause. */
+    (void)pthread_mutex_lock(&device->settling);
+    cudaError_t error = take_failure(device);
+    if (error == cudaSuccess)
+        error = atomic_load_explicit(&device->sticky, memory_order_relaxed);
+    else if (is_sticky(error))
+        error = stick(device, error);
+    (void)pthread_mutex_unlock(&device->settling);
+    return error;
 }
 
 void rt_print(struct rt_device *device)
