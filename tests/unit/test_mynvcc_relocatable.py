@@ -86,3 +86,24 @@ def test_units_that_device_code_alone_needs_are_taken_from_static_libraries(
         words = ["c++", "-o", "program", "b.o", "linked.o", "liba.a", f"-L{lib}", "-lcudart", f"-Wl,-rpath,{lib}"]
         subprocess.run(words, cwd=toolkit.folder, check=True, timeout=HANGS_AFTER_S)
     assert [line.split()[0] for line in toolkit.output("program")].count("unit") == 2
+
+
+def test_unit_of_a_static_library_is_in_a_shared_library_and_in_the_program(toolkit: Toolkit) -> None:
+    toolkit.write(
+        dev_cu="__device__ int twice(int x) { return 2 * x; }\nvoid touch() {}\n",
+        so_cu="__device__ int twice(int x);\nvoid touch();\nstatic __global__ void kernel(int x) { twice(x); }\n"
+        "void from_library() { touch(); kernel<<<1, 1>>>(1); }\n",
+        app_cu="__device__ int twice(int x);\nvoid from_library();\n__global__ void kernel(int x) { twice(x); }\n"
+        "int main() { from_library(); kernel<<<1, 1>>>(3); }\n",
+    )
+    toolkit.build("-dc", "-Xcompiler", "-fPIC", "dev.cu", "so.cu", "app.cu")
+    toolkit.build("-lib", "dev.o", "-o", "libdev.a")
+    toolkit.build("-shared", "so.o", "libdev.a", "-o", "libso.so")
+    toolkit.build("-dlink", "app.o", "libso.so", "libdev.a", "-o", "linked.o")
+    lib = toolkit.top / "lib64"
+    libraries = ["libso.so", "libdev.a", f"-L{lib}", "-lcudart", f"-Wl,-rpath,{lib}:{toolkit.folder}"]
+    words = ["c++", "-o", "program", "app.o", "linked.o", *libraries]
+    subprocess.run(words, cwd=toolkit.folder, check=True, timeout=HANGS_AFTER_S)
+    lines = toolkit.output("program")
+    assert [line.split()[0] for line in lines].count("unit") == 4
+    assert launched(lines) == ["1", "3"]

@@ -136,7 +136,7 @@ void make_device_link(const Options &options, const Toolkit &toolkit, const Work
     const std::string source = work.file("device_link.c");
     std::string declarations = "typedef int vgc_device_link;\n", references;
     for (const std::string &unit : archived_units(options)) {
-        declarations += "extern const char " + unit + "[];\n";
+        declarations += "extern __attribute__((visibility(\"hidden\"))) const char " + unit + "[];\n";
         references += unit + ", ";
     }
     if (!references.empty())
