@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.limits import HANGS_AFTER_S
 from tests.unit.mynvcc_rig import CLANGS, Toolkit, fake_toolkit, toolkit
 
 __all__ = ["fake_toolkit", "toolkit"]
@@ -124,6 +128,69 @@ def test_options_of_gcc_reach_gcc(toolkit: Toolkit) -> None:
     lines = [line for line in toolkit.build(*words).splitlines() if "-ftree-vectorize" in line]
     assert len(lines) == 3
     assert ["-fno-gnu-unique" in line for line in lines] == ["--cuda-host-only" not in line for line in lines]
+
+
+OPENMP = """
+#include <cstdio>
+#include <omp.h>
+int main() {
+    int sum = 0;
+#pragma omp parallel num_threads(3) reduction(+ : sum)
+    sum += omp_get_thread_num();
+    std::printf("%d\\n", sum);
+}
+"""
+GCCS_OPENMP: Final = (
+    ("-lgomp",),
+    ("-l", "gomp"),
+    ("-l:libgomp.so.1",),
+    ("-Xlinker", "-lgomp"),
+    ("-Xlinker", "-l,gomp"),
+    ("-Xcompiler", "-lgomp"),
+    (subprocess.getoutput("gcc -print-file-name=libgomp.so"),),
+)
+"""Words that name gcc's library of OpenMP; CMake gives its path."""
+
+with_clangs_openmp = pytest.mark.skipif(
+    not Path(subprocess.getoutput(f"{CLANGS[-1]} -print-file-name=libomp.so")).is_absolute(), reason="needs libomp-dev"
+)
+
+
+@with_clangs_openmp
+@pytest.mark.parametrize("linker", [CLANGS[-1], "g++"])
+@pytest.mark.parametrize("words", GCCS_OPENMP)
+def test_clangs_library_of_openmp_takes_the_place_of_gccs(
+    toolkit: Toolkit, words: tuple[str, ...], linker: str
+) -> None:
+    toolkit.write(a_cu=OPENMP)
+    assert toolkit.build("-ccbin", linker, "-Xcompiler", "-Werror,-fopenmp", *words, "a.cu", "-o", "one") == ""
+    toolkit.build("-Xcompiler", "-fopenmp", "-c", "a.cu")
+    toolkit.build("-ccbin", linker, *words, "a.o", "-o", "two")
+    for program in ("one", "two"):
+        assert toolkit.output(program) == ["3"]
+        needed = subprocess.run(["ldd", toolkit.folder / program], check=True, capture_output=True, text=True).stdout
+        assert "libomp.so" in needed
+        assert "libgomp" not in needed
+
+
+@with_clangs_openmp
+def test_gccs_library_of_openmp_is_linked_where_there_is_no_other(toolkit: Toolkit) -> None:
+    clang = toolkit.folder / "bin" / "clang++"
+    clang.parent.mkdir()
+    clang.write_text(f'#!/bin/sh\nexec {CLANGS[-1]} "$@"\n')
+    clang.chmod(0o755)
+    environment = {"MYNVCC_CLANG": str(clang)}
+    toolkit.write(a_cu=OPENMP, b_cpp=OPENMP)
+    subprocess.run(["g++", "-fopenmp", "-c", "b.cpp"], cwd=toolkit.folder, check=True, timeout=HANGS_AFTER_S)
+    toolkit.build("b.o", "-lgomp", environment=environment)
+    assert toolkit.output() == ["3"]
+    toolkit.build("-Xcompiler", "-fopenmp", "-c", "a.cu")
+    toolkit.build("-lib", "a.o", "-o", "liba.a")
+    for words, file in ((("a.o",), "a.o"), (("b.o", "-L.", "-la"), "./liba.a")):
+        done = toolkit.nvcc(*words, "-lgomp", environment=environment)
+        assert done.stderr == (
+            f"nvcc fatal   : clang has compiled '{file}' with OpenMP, and its library is missing; apt-get install libomp-dev\n"
+        )
 
 
 def test_missing_library_of_openmp_is_named(toolkit: Toolkit) -> None:

@@ -1,9 +1,8 @@
 #include "link.h"
 #include "gcc_options.h"
+#include "openmp.h"
 #include "relocatable.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <unistd.h>
 
 namespace mynvcc
@@ -26,52 +25,28 @@ std::string archive_of(const Options &options, const std::string &library)
     return "";
 }
 
-/// Units of relocatable device code in static libraries. Device code may refer to those that no host code refers to,
-/// which the host's linker would leave out.
-std::set<std::string> archived_units(const Options &options)
+/// Static libraries of a link: those that are inputs, and those that -l names.
+Words archives_of(const Options &options)
 {
     Words archives;
     for (const Input &input : options.inputs)
         if (suffix_of(input.path) == ".a" && exists(input.path))
             archives.push_back(input.path);
     for (const std::string &word : options.libraries)
-        if (starts_with(word, "-l"))
-            archives.push_back(archive_of(options, word.substr(2)));
+        if (const std::string archive = starts_with(word, "-l") ? archive_of(options, word.substr(2)) : "";
+            !archive.empty())
+            archives.push_back(archive);
+    return archives;
+}
+
+/// Units of relocatable device code in static libraries. Device code may refer to those that no host code refers to,
+/// which the host's linker would leave out.
+std::set<std::string> archived_units(const Options &options)
+{
     std::set<std::string> units;
-    for (const std::string &archive : archives)
-        if (!archive.empty())
-            units.merge(units_in(read_file(archive)));
+    for (const std::string &archive : archives_of(options))
+        units.merge(units_in(read_file(archive)));
     return units;
-}
-
-bool uses_openmp(const Options &options)
-{
-    return std::any_of(options.link.begin(), options.link.end(),
-                       [](const std::string &word) { return starts_with(word, "-fopenmp"); });
-}
-
-/// Where clang has its OpenMP runtime; others are found as any library.
-std::string openmp_folder(const Toolkit &toolkit)
-{
-    std::error_code error;
-    const std::string clang = std::filesystem::canonical(find_program(toolkit.clangxx), error);
-    return folder_of(folder_of(clang)) + "/lib";
-}
-
-/// Options of the link as the linking compiler takes them. What clang has compiled needs clang's OpenMP runtime, which
-/// serves gcc's code, too.
-Words link_options(const Options &options, const Toolkit &toolkit)
-{
-    if (toolkit.cxx == toolkit.clangxx)
-        return link_options_of_clang(options.link);
-    if (!uses_openmp(options))
-        return options.link;
-    const std::string folder = openmp_folder(toolkit);
-    Words words = {"-L" + folder, "-Wl,-rpath," + folder, "-lomp"};
-    for (const std::string &word : options.link)
-        if (!starts_with(word, "-fopenmp"))
-            words.push_back(word);
-    return words;
 }
 
 } // namespace
@@ -98,23 +73,26 @@ void link_objects(const Options &options, const Toolkit &toolkit, const Words &o
     const char *const library = options.cudart == "static" ? "/lib64/libcudart_static.a" : "/lib64/libcudart.so";
     if (options.cudart != "none" && !options.shell.is_dry && !exists(toolkit.top + library))
         fail("the toolkit has no CUDA runtime: " + toolkit.top + library + " is missing");
+    const bool is_clangs = toolkit.cxx == toolkit.clangxx;
+    LinkWords given = {is_clangs ? link_options_of_clang(options.link) : options.link, options.linker, objects,
+                       options.libraries};
+    take_clangs_openmp(given, archives_of(options), uses_openmp(options), toolkit);
     Words words = {toolkit.cxx};
-    const Words given = link_options(options, toolkit);
     words.insert(words.end(), {"-o", output, "-Wl,--start-group"});
-    words.insert(words.end(), given.begin(), given.end());
+    words.insert(words.end(), given.options.begin(), given.options.end());
     for (const std::string &unit : archived_units(options))
         words.push_back("-Wl,-u," + unit);
-    for (const std::string &word : options.linker)
+    for (const std::string &word : given.linker)
         words.insert(words.end(), {"-Xlinker", word});
-    words.insert(words.end(), objects.begin(), objects.end());
-    words.insert(words.end(), options.libraries.begin(), options.libraries.end());
+    words.insert(words.end(), given.inputs.begin(), given.inputs.end());
+    words.insert(words.end(), given.libraries.begin(), given.libraries.end());
     const Words runtime = runtime_words(options, toolkit);
     words.insert(words.end(), runtime.begin(), runtime.end());
     words.push_back("-Wl,--end-group");
     try {
         options.shell.run(words);
     } catch (const Failure &) {
-        if (uses_openmp(options) && !exists(openmp_folder(toolkit) + "/libomp.so"))
+        if (uses_openmp(options) && !has_openmp(toolkit))
             fail("-fopenmp: clang's OpenMP library is missing; apt-get install libomp-dev");
         throw;
     }

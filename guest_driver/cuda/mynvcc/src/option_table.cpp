@@ -67,7 +67,8 @@ void add_host_option(Options &o, Value value)
         return o.macros.push_back(value);
     if (starts_with(value, "-I"))
         return o.includes.push_back(value);
-    o.host.push_back(value);
+    if (!starts_with(value, "-l") && !starts_with(value, "-L"))
+        o.host.push_back(value); // clang warns of libraries where it does not link, gcc does not
     o.link.push_back(value);
 }
 
