@@ -1,4 +1,6 @@
-"""Headers of pipelines (`cuda_pipeline.h`): copies to shared memory that a thread commits and waits for."""
+"""Headers of pipelines (`cuda_pipeline.h`), copies to shared memory that a thread commits and waits for, and of barriers
+in shared memory (`cuda_awbarrier.h`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,63 @@ import pytest
 from tests.unit.cpu_rig import Rig, compile_image, rig
 
 SOURCE = r"""
+#include <cuda_awbarrier.h>
 #include <cuda_pipeline.h>
+
+/* Threads of the upper half fill a tile, those of the lower half read it. */
+extern "C" __global__ void handed_over(int *out, unsigned *pending) {
+    using nvcuda::experimental::awbarrier;
+    __shared__ awbarrier full, empty;
+    __shared__ int tile[32];
+    int x = threadIdx.x, lane = x % 32;
+    if (x == 0) {
+        init(&full, blockDim.x);
+        nvcuda::experimental::init(&empty, 64);
+    }
+    __syncthreads();
+    for (int round = 0; round < 8; round++) {
+        if (x >= 32) {
+            tile[lane] = 100 * round + lane;
+            full.arrive();
+            empty.arrive_and_wait();
+        } else {
+            awbarrier::arrival_token token = full.arrive();
+            if (round == 0)
+                pending[x] = token.pending_count();
+            while (!full.try_wait(token, 100)) {
+            }
+            out[round * 32 + lane] = tile[31 - lane];
+            empty.wait(empty.arrive());
+        }
+    }
+    __syncthreads();
+    if (x == 0)
+        inval(&full);
+}
+
+extern "C" __global__ void dropped(int *out) {
+    __shared__ __mbarrier_t barrier;
+    __shared__ int sum;
+    int x = threadIdx.x;
+    if (x == 0) {
+        __mbarrier_init(&barrier, blockDim.x);
+        sum = 0;
+    }
+    __syncthreads();
+    atomicAdd(&sum, x);
+    if (x >= 16) {
+        __mbarrier_arrive_and_drop(&barrier);
+        return;
+    }
+    __mbarrier_arrive(&barrier);
+    while (!__mbarrier_test_wait_parity(&barrier, false)) {
+    }
+    out[x] = sum;
+    __mbarrier_token_t token = __mbarrier_arrive(&barrier);
+    while (!__mbarrier_test_wait(&barrier, token)) {
+    }
+    out[16 + x] = __mbarrier_try_wait_parity(&barrier, true, 1u << 30) && !__mbarrier_try_wait_parity(&barrier, false, 10);
+}
 
 extern "C" __global__ void reversed(const int *in, int *out, int rounds) {
     __shared__ int tiles[2][64];
@@ -81,9 +139,24 @@ def test_pipelines_number_their_batches(gpu: Rig) -> None:
     assert numbers.tolist() == [0, 1] * 32
 
 
+def test_readers_and_writers_meet_at_barriers(gpu: Rig) -> None:
+    out, pending = gpu.array((8, 32), np.int32), gpu.array(32, np.uint32)
+    gpu.launch("handed_over", 1, 64, out, pending)
+    assert (out == 100 * np.arange(8)[:, None] + np.arange(32)[::-1]).all()
+    assert set(pending) <= set(range(1, 65))
+    assert len(set(pending)) == 32
+
+
+def test_threads_leave_a_barrier_for_good(gpu: Rig) -> None:
+    out = gpu.array(32, np.int32)
+    gpu.launch("dropped", 1, 64, out)
+    assert out.tolist() == [sum(range(64))] * 16 + [1] * 16
+
+
 @pytest.mark.parametrize(
     "header",
     [
+        "cuda_awbarrier_primitives.h",
         "cuda_pipeline_primitives.h",
         "sm_20_intrinsics.h",
         "sm_32_atomic_functions.h",

@@ -222,7 +222,7 @@ def test_names_behind_literals_are_taken_for_macros(toolkit: Toolkit) -> None:
 
 
 def test_headers_of_old_and_of_few_names_are_there(toolkit: Toolkit) -> None:
-    names = ("cusparse_v2.h", "cuda_pipeline.h", "sm_35_atomic_functions.h", "math_functions.hpp")
+    names = ("cusparse_v2.h", "cuda_awbarrier.h", "cuda_pipeline.h", "sm_35_atomic_functions.h", "math_functions.hpp")
     toolkit.write(
         a_cu="".join(f"#include <{name}>\n" for name in names) + "cusparseHandle_t handle;\n"
         "__global__ void kernel(int *from) {\n    __shared__ int tile[1];\n"
