@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -273,6 +274,7 @@ def _doctor(_arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the daemon takes it
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.command(arguments)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -72,12 +73,14 @@ class DaemonThread:
         engines: Engines | None = None,
         *,
         pace: Pace | None = None,
+        handed_over: Mapping[str, socket.socket] | None = None,
     ) -> None:
         """`pace`: of the workers' heartbeat. Without one, a worker that a test holds up is left alone."""
         self._make: Callable[[], Daemon] = lambda: Daemon(
             config,
             compiler or FakeCompiler(),
             engines or Engines(no_gpus, lambda *_: None),
+            handed_over,
             command=command,
             policy=policy,
             pace=pace,

@@ -17,11 +17,15 @@ import pytest
 
 from tests.fakes.api_caller import ApiCaller
 from tests.fakes.api_client import ApiRefusedError
+from tests.fakes.daemon import SANDBOX, DaemonThread
+from tests.fakes.frontend import FakeFrontend
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.test_cpu_requests import Program
 from tests.protocol.test_vgcd import alive, vgcd, wait_for
 from tests.waiting import until
+from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
+from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
 
@@ -167,6 +171,36 @@ def test_vm_that_was_to_leave_may_stay_after_all(tmp_path: Path) -> None:
             assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
         with FakeVm(host.socket("b")) as again:
             again.frontend.wait_health(Health.READY)
+
+
+def test_vm_that_is_to_leave_can_be_cut_off_later(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": {}, "b": {}, "c": {}}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vms = [stack.enter_context(FakeVm(host.socket(name))) for name in "ab"]
+        for vm in vms:
+            vm.frontend.wait_health(Health.READY)
+        for name in "ab":
+            caller.ask("remove_vm", vm=name)
+        assert caller.ask("remove_vm", vm="a")["waiting"] == ["a"]
+        assert caller.ask("remove_vm", vm="a", now=True)["removed"] == []
+        assert wait_for(host.process, "vm_left")["vm"] == "a"
+        host.write({"c": {}}, control=control)
+        caller.ask("reload_vms", now=True)
+        assert wait_for(host.process, "vm_left")["vm"] == "b"
+
+
+def test_waiting_connection_is_not_served_by_a_vm_that_leaves(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": {}, "b": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        with socket.socket(socket.AF_UNIX) as waiting:
+            waiting.connect(str(host.socket("a")))
+            host.write({"b": {}})
+            host.reload()
+            vm.frontend.close()
+            assert waiting.recv(1) == b""  # hung up
+        assert wait_for(host.process, "vm_left")["vm"] == "a"
 
 
 def test_same_configuration_changes_nothing(tmp_path: Path) -> None:
@@ -355,3 +389,52 @@ def test_verbs_reload_and_remove_vms(tmp_path: Path) -> None:
         assert (done["added"], done["removed"]) == (["c"], ["b"])
         assert caller.ask("remove_vm", vm="a", now=True)["removed"] == ["a"]
         host.settle(["control", "c"])
+
+
+def handed_over(folder: Path) -> tuple[DaemonConfig, socket.socket, DaemonThread]:
+    """A daemon that is to serve VM a on a connected socket, and VM b; with the frontend's end."""
+    vms = (
+        VmConfig(
+            name,
+            vm_uuid(name),
+            folder / f"{name}.sock",
+            REGION_BYTES,
+            engine=EngineConfig("null"),
+            num_queues=1,
+            sandbox=SANDBOX,
+        )
+        for name in "ab"
+    )
+    config = DaemonConfig(tuple(vms), cache=folder / "cache", overcommit=True)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return config, ours, DaemonThread(config, sandboxed_worker, handed_over={"a": theirs})
+
+
+def is_served(daemon: DaemonThread, name: str) -> bool:
+    return daemon.ask(lambda served: name in served.vms)
+
+
+def test_connection_that_was_handed_over_can_be_cut_off(tmp_path: Path) -> None:
+    _, ours, thread = handed_over(tmp_path)
+    with thread as daemon, FakeFrontend(ours, 1) as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        assert daemon.ask(lambda served: served.remove("a")).waiting == ("a",)
+        assert frontend.config_read()  # it is served on
+        daemon.ask(lambda served: served.remove("a", now=True))
+        until(lambda: not is_served(daemon, "a"))
+        with FakeVm(tmp_path / "b.sock") as other:
+            other.frontend.wait_health(Health.READY)
+
+
+def test_vm_whose_connection_has_ended_can_be_removed_and_added(tmp_path: Path) -> None:
+    config, ours, thread = handed_over(tmp_path)
+    with thread as daemon:
+        with FakeFrontend(ours, 1) as frontend:
+            frontend.negotiate()
+        until(lambda: not daemon.ask(lambda served: served.vms["a"].is_connected))
+        daemon.ask(lambda served: served.remove("a"))
+        until(lambda: not is_served(daemon, "a"))
+        assert daemon.ask(lambda served: served.reload(config)).added == ("a",)
+        with FakeVm(tmp_path / "a.sock") as vm:
+            vm.frontend.wait_health(Health.READY)

@@ -258,3 +258,16 @@ def test_check_of_a_configuration_tells_what_vms_would_be_given(monkeypatch: pyt
 
 def missing(_wanted: users.UserRange | None) -> users.UserRange:
     raise HostError("no reason")
+
+
+def test_group_that_could_not_be_removed_does_not_take_its_successor_along(own: Home) -> None:
+    first = own.group.child("vm-a")
+    inner = first.child("compile-1")
+    with subprocess.Popen(("/bin/sleep", "1000")) as process:
+        for door in inner.doors:
+            door.write_text(f"{process.pid}\n")
+        own.group.leave(first)  # while a process in it still ends
+        process.kill()
+    again = own.group.child("vm-a")
+    own.group.child("vm-b")
+    assert all(door.exists() for door in again.doors)

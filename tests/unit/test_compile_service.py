@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,11 @@ from tests.waiting import turns_until
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
+from vhost_backend.compiler.run import CompileOutcome
 from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.log import get_logger
+from vhost_backend.quarters import Quarters
 from vhost_backend.sandbox import build, memfd
 from vhost_backend.sandbox.terms import Bind
 from virtio_proto.schema import ProgramKind, Status
@@ -246,6 +249,28 @@ def test_cancelled_request_in_the_queue_is_skipped(rig: Rig) -> None:
         assert service.runs == 2
 
     rig.run(test, ServicePolicy(max_running=1))
+
+
+def test_program_of_a_vm_that_has_left_is_compiled_where_another_waits_for_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Quarters] = []
+
+    async def run(*arguments: Any) -> CompileOutcome:
+        seen.append(arguments[-1])
+        return CompileOutcome(ok=False, image_fd=None, log="")
+
+    async def test(service: CompileService) -> None:
+        for number, vm in enumerate("ab"):
+            service.admit(vm, "shared", Quarters(user=number), "best-effort")
+        monkeypatch.setattr("vhost_backend.compiler.service.run_compile", run)
+        first, second = submit(service, b"program", "a"), submit(service, b"program", "b")
+        first.cancel()
+        service.dismiss("a")
+        await second
+        assert seen == [Quarters(user=1)]
+
+    rig.run(test)
 
 
 def test_vm_with_too_many_waiting_programs_is_refused(rig: Rig) -> None:

@@ -94,6 +94,19 @@ def test_instances_lose_a_vm_that_leaves_and_end_with_their_last(tmp_path: Path)
     tell(tmp_path, story)
 
 
+def test_instance_stays_its_openers_when_a_vm_leaves(tmp_path: Path) -> None:
+    secret, token = token_lines.new("operate", frozenset({"web1"}), None, "owner")
+
+    async def story(rig: Rig, client: Client) -> None:
+        number = (await client.ask("open", selector="fn=log"))["instance"]
+        rig.system.dismiss("web2")
+        owner = await rig.client(secret)
+        assert (await owner.ask("ls"))["instances"] == []
+        assert (await owner.refusal("close", instance=number)).kind == "unknown"
+
+    tell(tmp_path, story, tokens=token_file(tmp_path, token))
+
+
 def test_vm_may_come_back_under_its_name(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         await client.ask("self")

@@ -73,9 +73,10 @@ def test_small_allocations_lie_behind_one_another(gpu: Rig) -> None:
     assert (second - first, third - second) == (BETWEEN, 2 * BETWEEN)
 
 
-def test_allocations_of_a_page_and_more_begin_with_a_page(gpu: Rig) -> None:
+def test_allocations_of_whole_pages_begin_with_a_page(gpu: Rig) -> None:
     gpu.alloc(1)
-    assert {gpu.alloc(size) % PAGE for size in SIZES if size >= PAGE} == {0}
+    assert {gpu.alloc(size) % PAGE for size in SIZES if size % PAGE == 0} == {0}
+    assert (gpu.alloc(PAGE + 1) + BETWEEN * 9) == gpu.alloc(1)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -45,11 +45,13 @@ class Cgroup:
 
         :raise OSError: the host does not allow it.
         """
-        self._left = [group for group in self._left if not group.remove()]
+        folders = {controller: folder / name for controller, folder in self._folders.items()}
+        # A group of the same name that could not be removed is this one now.
+        self._left = [group for group in self._left if not group.is_in(folders) and not group.remove()]
         if not self._admits:
             self._version.admit_children(self._folders)
             self._admits = True
-        group = Cgroup(self._version, {controller: folder / name for controller, folder in self._folders.items()})
+        group = Cgroup(self._version, folders)
         try:
             for folder in group._unique():
                 remove_tree(folder)
@@ -59,6 +61,10 @@ class Cgroup:
             group.remove()
             raise
         return group
+
+    def is_in(self, folders: Mapping[str, Path]) -> bool:
+        """True if these are the group's folders."""
+        return self._folders == folders
 
     def usage(self) -> Usage:
         """Reads what the group uses.

@@ -20,6 +20,7 @@ from typing import Final
 
 from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
 from vhost_backend.compiler import view
+from vhost_backend.compiler.diagnostics import errors_first
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.fds import Fd, pipe
 from vhost_backend.quarters import NOWHERE, Quarters
@@ -92,7 +93,7 @@ async def run_compile(
         failure = _too_large(room, limits) or _failure(report, limits)
         log = _read_log(log_fd.fileno(), limits.log_bytes) + failure
         if failure:
-            return CompileOutcome(ok=False, image_fd=None, log=log)
+            return CompileOutcome(ok=False, image_fd=None, log=await asyncio.to_thread(errors_first, log))
         memfd.seal(image_fd.fileno())
         return CompileOutcome(ok=True, image_fd=image_fd.release(), log=log)
 

@@ -260,7 +260,7 @@ class CompileService:
             await ticket.granted()
             self.runs += 1
             request = flight.request
-            quarters = self._quarters.get(ticket.vm or "", NOWHERE)
+            quarters = self._quarters_of(flight)
             run = self._spawn(run_compile(request.job, request.source, self._policy.limits, self._mode, quarters))
             loop = asyncio.get_running_loop()
             end_of_slice = loop.call_later(self._policy.slice_seconds, self._slots.end_slice, ticket)
@@ -278,6 +278,11 @@ class CompileService:
         finally:
             if ticket.vm is not None:
                 self._slots.release(ticket)
+
+    def _quarters_of(self, flight: _Flight) -> Quarters:
+        """Quarters of the VM whose turn it is, or of another that waits for the program if that has been dismissed."""
+        known = [vm for vm in (flight.ticket.vm, *flight.vms) if vm in self._quarters]
+        return NOWHERE if not known else self._quarters[known[0] or ""]
 
     def _queue(self, flight: _Flight) -> None:
         refusal: QuotaError | None = None

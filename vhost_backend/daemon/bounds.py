@@ -23,6 +23,8 @@ _PROCESS_BYTES: Final = 256 * _MIB
 """Python, the data plane, loaded programs' code, and the kernel's memory for the process."""
 _MAPPED_FOR_MEMORY: Final = 3
 """Address space for each byte of device memory: a page, and one before and behind it that nobody can access."""
+_BESIDE_ALLOCATIONS: Final = 4
+"""Part of the quota that kernels of the software GPU may write to beside their allocations, in the memory at their ends."""
 _THREAD_BYTES: Final = 8 * _MIB
 _REQUEST_BYTES: Final = 16 << 10
 _THREADS: Final = 64
@@ -42,6 +44,8 @@ def worker_limits(choice: Choice, view: HostView, area_bytes: int) -> Limits:
     shared = config.region_bytes + area_bytes + NUM_SOURCES * LIMITS["MAX_SOURCE_BYTES"]
     tables = config.quota.queue_depth * _REQUEST_BYTES
     own = config.quota.memory_bytes + _PROCESS_BYTES + view.memory_bytes
+    if choice.engine == "cpu":
+        own += config.quota.memory_bytes // _BESIDE_ALLOCATIONS
     return Limits(
         memory_bytes=own + shared + tables + (pes + _THREADS // 8) * _THREAD_BYTES,
         processes=pes + _THREADS + view.threads,

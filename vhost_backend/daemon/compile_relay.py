@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from vhost_backend.compiler.diagnostics import errors_first
 from vhost_backend.compiler.job import LOOKED_AT
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
@@ -116,8 +115,7 @@ class CompileRelay:
     def _answer(self, request: int, ok: bool, log: str, from_cache: bool, fds: tuple[int, ...] = ()) -> None:
         def build(seq: int) -> Program:
             size = min(len(log.encode(errors="replace")), (1 << 32) - 1)
-            told = log if ok else errors_first(log)
-            return Program(seq, request, ok, told[:MAX_LOG_CHARS], size, from_cache)
+            return Program(seq, request, ok, log[:MAX_LOG_CHARS], size, from_cache)
 
         try:
             self._link.tell(build, fds)

@@ -22,6 +22,8 @@ class Entrance:
         """:raise HostError: a socket cannot be bound."""
         self._stack = contextlib.ExitStack()
         self.socket: socket.socket = self._stack.enter_context(sock)
+        self.is_connected = False
+        """True if the socket is a frontend's connection, which it ends with."""
 
     def close(self) -> None:
         self._stack.close()
@@ -37,6 +39,8 @@ class ServedVm:
         """`lease` is closed when the VM has left."""
         self.vm = vm
         self.is_leaving = False
+        self.has_ended = False
+        """True if nobody is served any more."""
         self.successor: VmConfig | None = None
         """Configuration with which the VM is to be served after it has left."""
         self._entrance: Entrance | None = entrance
@@ -55,12 +59,14 @@ class ServedVm:
         if self._entrance is None:
             return
         sock = self._entrance.socket
-        if not sockets.is_listening(sock):
-            await self.vm.serve(sock)
-            return
-        sock.setblocking(False)
         async with asyncio.TaskGroup() as tasks:
-            self._accepting = tasks.create_task(self._accept(sock, tasks))
+            if sockets.is_listening(sock):
+                sock.setblocking(False)
+                self._accepting = tasks.create_task(self._accept(sock, tasks))
+            else:
+                self._entrance.is_connected = True
+                self._connect(tasks, sock)
+        self.has_ended = True
 
     async def _accept(self, sock: socket.socket, tasks: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
@@ -71,9 +77,12 @@ class ServedVm:
                 self._log.error("accept_failed", error=str(error))
                 await asyncio.sleep(1)
                 continue
-            task = tasks.create_task(self.vm.serve(connection))
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
+            self._connect(tasks, connection)
+
+    def _connect(self, tasks: asyncio.TaskGroup, connection: socket.socket) -> None:
+        task = tasks.create_task(self.vm.serve(connection))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
     def has_entrance_at(self, path: Path | None) -> bool:
         """True if frontends arrive, or wait, at the path; None: at a socket that was handed over."""
@@ -86,6 +95,7 @@ class ServedVm:
         Frontends of a successor wait at `entrance`, or at the VM's own if that is None.
         """
         self.is_leaving = True
+        self.vm.admits = False
         if self._accepting is not None:
             self._accepting.cancel()
         if successor is None or entrance is not None:
@@ -93,13 +103,17 @@ class ServedVm:
             self._entrance = entrance
         self.successor = successor
         if now:
-            for task in self._connections:
-                task.cancel()
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        """Ends the frontend."""
+        for task in self._connections:
+            task.cancel()
 
     def take_entrance(self) -> Entrance | None:
         """The entrance at which the successor's frontends wait, which the caller owns now; None: it is closed."""
         entrance, self._entrance = self._entrance, None
-        return entrance
+        return None if entrance is None or entrance.is_connected else entrance
 
     def close(self) -> None:
         """Ends the VM's workers, and gives back what it holds of the host."""
@@ -108,6 +122,6 @@ class ServedVm:
         self._lease.close()
 
     def _close_entrance(self) -> None:
-        if self._entrance is not None:
-            self._entrance.close()
-            self._entrance = None
+        if self._entrance is not None and not (self._entrance.is_connected and self._connections):
+            self._entrance.close()  # the session closes its own socket
+        self._entrance = None

@@ -63,7 +63,7 @@ class Reload:
     changed: tuple[str, ...] = ()
     """VMs whose new settings count from now on, as they have no frontend, or from their next frontend on."""
     waiting: tuple[str, ...] = ()
-    """Removed and changed VMs that still have a frontend."""
+    """VMs that still have a frontend, whose end their removal or change waits for."""
 
 
 class Daemon:
@@ -159,6 +159,11 @@ class Daemon:
         :raise ConfigError: it is the last one, with which the daemon would end.
         """
         rest = tuple(vm for vm in self.config.vms if vm.name != name)
+        if len(rest) == len(self.config.vms):  # it is leaving already
+            served = self._served[name]
+            if now:
+                served.cut_off()
+            return Reload(waiting=(name,) if served.vm.is_connected else ())
         if not rest:
             raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
         return self.reload(replace(self.config, vms=rest), now=now)
@@ -184,15 +189,19 @@ class Daemon:
                 undo.callback(self._dismiss, vm.name)
             entrances = {vm.name: self._new_entrance(vm, undo) for vm in changed}
             undo.pop_all()
+        leaving = [item for item in self._served.values() if item.is_leaving] if now else []
         for vm in changed:
             self._served[vm.name].leave(vm, entrances[vm.name], now=now)
         for name in removed:
             self._served[name].leave(now=now)
+        for item in leaving:
+            item.cut_off()
         self._begin([vm.name for vm in added])
         self._engines.begin(vm.engine for vm in (*added, *changed))
         self.config = config
-        going = [*removed, *(vm.name for vm in changed)]
-        waiting = [name for name in going if self.vms[name].is_connected]
+        waiting = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
+        for item in [item for item in self._served.values() if item.is_leaving and item.has_ended]:
+            self._let_go(item)
         return Reload(tuple(vm.name for vm in added), tuple(removed), tuple(vm.name for vm in changed), tuple(waiting))
 
     def _new_entrance(self, config: VmConfig, undo: contextlib.ExitStack) -> Entrance | None:
@@ -255,8 +264,11 @@ class Daemon:
 
     async def _serve(self, served: ServedVm) -> None:
         await served.run()
-        if not served.is_leaving:
-            return
+        if served.is_leaving:
+            self._let_go(served)
+
+    def _let_go(self, served: ServedVm) -> None:
+        """Dismisses a VM that has left, and admits its successor."""
         name, successor, entrance = served.vm.config.name, served.successor, served.take_entrance()
         self._dismiss(name)
         if successor is None or entrance is None:

@@ -65,6 +65,8 @@ class Vm:
         self._lock = asyncio.Lock()
         self._has_waiter = False
         """True while a connection waits for the end of the served one."""
+        self.admits = True
+        """False: the VM serves no further frontend."""
         self._frontend: FrontendSide | None = None
         """Not None from STARTING or NO_ENGINE to the end of DISCONNECTING."""
 
@@ -124,7 +126,10 @@ class Vm:
                 self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
                 return
             try:
-                await self._serve(sock)
+                if self.admits:
+                    await self._serve(sock)
+                else:
+                    self._log.warning("connection_refused", reason="the VM is to leave", guest=True)
             finally:
                 self._lock.release()
 

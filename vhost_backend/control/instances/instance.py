@@ -20,6 +20,8 @@ class Instance:
     terms: Terms
     vms: frozenset[str]
     """VMs that the instance covers: those that its selector matches and its user may see, with or without a worker."""
+    scope: frozenset[str]
+    """VMs that it covered when it was opened: who sees all of them sees the instance."""
     opened_ns: int
     connection: int | None
     """Connection with whose end the instance is closed; None: the instance is kept."""

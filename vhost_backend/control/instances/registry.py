@@ -147,7 +147,7 @@ class InstanceRegistry:
         return [item for item in self._instances.values() if self._is_visible(peer, item)]
 
     def _is_visible(self, peer: Peer, instance: Instance) -> bool:
-        return not instance.internal and (peer.vms is None or instance.vms <= peer.vms)
+        return not instance.internal and (peer.vms is None or instance.scope <= peer.vms)
 
     # ---- opening and closing ---------------------------------------------------------------------
 
@@ -167,6 +167,7 @@ class InstanceRegistry:
             owner=opening.owner or peer.name,
             terms=opening.terms,
             vms=frozenset(side.name for side in sides),
+            scope=frozenset(side.name for side in sides),
             opened_ns=now_ns,
             connection=None if opening.keep else connection,
             ttl_ns=None if opening.ttl_s is None else int(opening.ttl_s * NS_PER_S),

@@ -31,8 +31,9 @@
 #include "vgc_cpu_abi.h"
 
 enum {
-    CPU_ALIGN = 256,     /* alignment of allocations */
-    CPU_CACHE_LINE = 64, /* bytes; what many PEs write has a line of its own */
+    CPU_ALIGN = 256,       /* alignment of what kernels have */
+    CPU_ALLOC_ALIGN = 512, /* of allocations, which are charged in multiples of it */
+    CPU_CACHE_LINE = 64,   /* bytes; what many PEs write has a line of its own */
     CPU_GUARD = 4096,
     CPU_GRANULE = 2 << 20,       /* that small allocations share */
     CPU_SHARED_GUARD = 64 << 10, /* wider, as kernels index shared memory with strides */

@@ -153,7 +153,7 @@ struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, bool guard_pages, char *
     engine->base.num_pes = num_pes;
     engine->base.max_shared_bytes = VGC_CPU_MAX_SHARED - CPU_ALIGN;
     engine->base.properties = properties();
-    engine->base.alloc_granularity = CPU_ALIGN;
+    engine->base.alloc_granularity = CPU_ALLOC_ALIGN;
     engine->base.texture_bytes = sizeof(struct vgc_texture);
     engine->base.wake_fd = -1;
     engine->has_guard_pages = guard_pages;

@@ -12,7 +12,7 @@
 
 enum {
     PAGE = 4096,
-    UNIT = 512, /* bytes between allocations, as on GPUs */
+    UNIT = CPU_ALLOC_ALIGN, /* bytes between allocations, as on GPUs */
     UNITS = CPU_GRANULE / UNIT,
     PAGE_UNITS = PAGE / UNIT,
     FIRST = (32 << 10) / UNIT, /* units of each edge */
@@ -166,7 +166,7 @@ static void clear(uint8_t *memory, uint64_t size)
 int cpu_granules_alloc(struct cpu_engine *engine, uint64_t size, uint64_t *address)
 {
     struct cpu_granules *granules = &engine->granules;
-    uint32_t count = units_of(size), align = size >= PAGE ? PAGE_UNITS : 1, unit = LAST;
+    uint32_t count = units_of(size), align = size % PAGE == 0 ? PAGE_UNITS : 1, unit = LAST;
     struct cpu_granule *granule = NULL;
     for (size_t i = 0; i < granules->count && unit == LAST; i++) {
         granule = granules->all[(granules->last + i) % granules->count];

@@ -84,7 +84,7 @@ static struct layout lay_out(const struct cpu_engine *engine, uint64_t size)
 {
     uint64_t pages = round_up(size, PAGE), tail = round_up(size / 8, PAGE);
     if (engine->has_guard_pages)
-        return (struct layout){pages - round_up(size, CPU_ALIGN), pages};
+        return (struct layout){pages - round_up(size, CPU_ALLOC_ALIGN), pages};
     tail = tail < LEAST_TAIL ? LEAST_TAIL : tail > MOST_TAIL ? MOST_TAIL : tail;
     return (struct layout){LEAD, LEAD + pages + tail};
 }
