@@ -23,11 +23,14 @@ from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.test_cpu_requests import Program
 from tests.protocol.test_vgcd import alive, vgcd, wait_for
+from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
+
+pytestmark = needs_walls
 
 MEMORY_MIB = 16
 

@@ -21,6 +21,8 @@ BETWEEN = 512
 LARGEST_SMALL = 256 * KIB
 EEXIST, EINVAL, ENOMEM = 17, 22, 12
 PAGE = 4096
+ARENA = 0x2100_0000_0000, 1 << 40
+"""Addresses that nothing else in this process gets."""
 SIZES = [1, 511, 512, 513, 4095, 4096, 65537, LARGEST_SMALL, LARGEST_SMALL + 1, MIB, 5 * MIB]
 
 SOURCE = r"""
@@ -174,8 +176,10 @@ def test_freed_addresses_are_not_given_again_at_once(gpu: Rig) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_another_engine_gives_the_same_addresses(size: int) -> None:
     with rig(guard_pages=False) as source:
+        source.engine.set_arena(*ARENA)
         addresses = [source.alloc(size) for _ in range(5)]
     with rig(guard_pages=False) as target:
+        target.engine.set_arena(*ARENA)
         assert [alloc_at(target, address, size) for address in reversed(addresses)] == [0] * 5
         for address in addresses:
             assert not bytes_at(address, size).any()
