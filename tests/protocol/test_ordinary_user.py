@@ -89,7 +89,7 @@ def as_nobody(folder: Path, *argv: str) -> list[str]:
 def vgcd(folder: Path, **keys: Any) -> list[str]:
     """Command line of a daemon of the user nobody with two VMs, whose sockets are `folder`/a and `folder`/b."""
     vm = {"region": REGION_BYTES, "engine": "cpu", "num_queues": 2, "sandbox": "strict"}
-    vm |= {"quota": {"pes": 2, "memory": "16M"}}
+    vm |= {"quota": {"pes": 1, "memory": "16M"}}
     config = {"vms": {name: vm | {"socket": str(folder / name)} for name in ("a", "b")}, "log": {"format": "json"}}
     (folder / "vgcd.yaml").write_text(yaml.safe_dump(config | {"cache": str(folder / "cache")} | keys))
     return as_nobody(folder, sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(folder / "vgcd.yaml"))
