@@ -13,3 +13,5 @@ with contextlib.suppress(ModuleNotFoundError):  # a machine with a GPU has no hy
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; programs that tests start inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup; likewise
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

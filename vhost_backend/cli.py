@@ -140,6 +140,16 @@ def _single_config(arguments: argparse.Namespace) -> DaemonConfig:
     return configuration.parse(text, "command line", numbered=False)
 
 
+@contextlib.contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """A daemon that starts outlives SIGHUP until it takes the signal; whatever else runs here keeps its own way."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def _single(arguments: argparse.Namespace) -> int:
     if arguments.print_capabilities:
         print(json.dumps(CAPABILITIES))
@@ -148,9 +158,11 @@ def _single(arguments: argparse.Namespace) -> int:
         raise ConfigError(["nothing to do; allowed: --socket-path, --fd, --print-capabilities or a command (--help)"])
     config = _single_config(arguments)
     handed_over = {} if arguments.fd is None else {config.vms[0].name: sockets.inherited(arguments.fd)}
-    return _serve(config, handed_over)
+    with _hangups_ignored():
+        return _serve(config, handed_over)
 
 
+@_hangups_ignored()
 def _run(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
     handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
@@ -274,7 +286,6 @@ def _doctor(_arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the daemon takes it
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.command(arguments)

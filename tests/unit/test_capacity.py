@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,4 @@ def test_one_vm_by_hand_must_fit_too(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "may use 99 processing elements" in capsys.readouterr().err
     assert cli.main([*arguments, "--overcommit", "--sandbox", "best-effort"]) == 3  # further, to the socket
     assert "there is no folder" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL  # as it was: programs that are started inherit it

@@ -95,3 +95,12 @@ def test_an_interrupted_compilation_leaves_nothing(toolkit: Toolkit, number: sig
         assert process.wait(HANGS_AFTER_S) == -number
     assert not list(temporary.iterdir())
     assert not (toolkit.folder / "a.o").exists()
+
+
+def test_a_pipe_that_ends_never_can_be_given_up(toolkit: Toolkit) -> None:
+    source = toolkit.folder / "a.cu"
+    os.mkfifo(source)
+    process = subprocess.Popen([toolkit.top / "bin" / "mynvcc", "-x", "cu", "-c", source.name], cwd=toolkit.folder)
+    with source.open("w"):  # opens once it is read
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(HANGS_AFTER_S) == -signal.SIGTERM

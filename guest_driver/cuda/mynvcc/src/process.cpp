@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,17 +30,44 @@ void on_interruption(int signal)
         kill(running, signal);
 }
 
-/// Starts a process, of which no signal that comes meanwhile is lost.
+/// Signals that end the program; those that were ignored when it started stay so, as for nohup.
+constexpr int interruptions[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// Holds back all signals while it lives.
+class SignalsHeld
+{
+  public:
+    SignalsHeld()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, &before);
+    }
+    ~SignalsHeld()
+    {
+        const int error = errno;
+        sigprocmask(SIG_SETMASK, &before, nullptr);
+        errno = error;
+    }
+    SignalsHeld(const SignalsHeld &) = delete;
+    SignalsHeld &operator=(const SignalsHeld &) = delete;
+
+    sigset_t before;
+};
+
+/// Starts a process, of which no signal that comes meanwhile is lost: a handler of ours would be gone after exec().
 pid_t start_process()
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
+    const SignalsHeld held;
     const pid_t child = fork();
-    const int error = errno;
     running = child;
-    sigprocmask(SIG_SETMASK, &before, nullptr);
-    errno = error;
+    for (int signal : interruptions) {
+        struct sigaction action = {};
+        if (child == 0 && sigaction(signal, nullptr, &action) == 0 && action.sa_handler == on_interruption) {
+            action.sa_handler = SIG_DFL;
+            sigaction(signal, &action, nullptr);
+        }
+    }
     return child;
 }
 
@@ -53,10 +81,10 @@ void stop_if_interrupted()
 
 void watch_interruptions()
 {
-    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (int signal : interruptions) {
         struct sigaction action = {};
         if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN)
-            continue; // as nohup does
+            continue;
         action = {};
         action.sa_handler = on_interruption;
         sigaction(signal, &action, nullptr);
@@ -189,12 +217,21 @@ std::string read_all(int file)
 {
     std::string content;
     char buffer[1 << 16];
-    ssize_t got;
-    while ((got = read(file, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR && caught == 0))
-        content.append(buffer, got > 0 ? static_cast<size_t>(got) : 0);
-    if (got == 0)
-        errno = 0;
-    return content;
+    const SignalsHeld held; // but while it waits, so that none comes between looking and waiting
+    for (;;) {
+        errno = EINTR;
+        pollfd readable = {file, POLLIN, 0};
+        ssize_t got = caught != 0 ? -1 : ppoll(&readable, 1, nullptr, &held.before);
+        if (got >= 0)
+            got = read(file, buffer, sizeof(buffer));
+        if (got < 0 && errno == EINTR && caught == 0)
+            continue;
+        if (got == 0)
+            errno = 0;
+        if (got <= 0)
+            return content;
+        content.append(buffer, static_cast<size_t>(got));
+    }
 }
 
 std::string read_text(const std::string &path)
