@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import grp
 import io
 import os
 import sys
@@ -13,7 +14,7 @@ from typing import TextIO, cast
 
 from guest_driver import bench, doctor, local_functions, runner, shadow_run
 from guest_driver.comparison import ATOL, RTOL
-from guest_driver.device import Device, DeviceInfo, Usage
+from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
 from guest_driver.errors import InvalidArgument, VgcError
 from guest_driver.hot_lines import HotLines
 from guest_driver.shadow import ShadowDevice
@@ -28,6 +29,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="ADDRESS", help="PCI address of the device; default: the first")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="show what the device offers this VM")
+    give = commands.add_parser(
+        "grant",
+        help="as root: let a group of this VM's users use the device",
+        description="Binds all devices, or the one of --device, and gives them to a group until the VM starts again. The "
+        "unit vgc-grant.service does it at boot for the group vgc. Members can reprogram the PCI function.",
+    )
+    give.add_argument("group", metavar="GROUP", help="name or number of the group")
     commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
     shadow = commands.add_parser(
         "shadow",
@@ -133,6 +141,20 @@ def last_error() -> str:
         return f"no CUDA program of this user has met an error ({path} does not exist)"
 
 
+def _grant(group: str, address: str | None) -> str:
+    """Gives `group` the device at `address`, or all of them; returns what was done."""
+    try:
+        number = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise InvalidArgument(f"there is no group {group}; make one with: groupadd --system {group}") from None
+    given = [address] if address is not None else [one.address for one in devices()]
+    if not given:
+        raise InvalidArgument("there is no PCI function 1af4:1066: `vgc doctor` says what is missing")
+    for one in given:
+        grant(number, one)
+    return f"the group {group} may use {', '.join(given)} until this VM starts again"
+
+
 def _shadow(arguments: argparse.Namespace) -> int:
     if not arguments.program:
         raise InvalidArgument("no program; allowed: vgc shadow ./program arguments")
@@ -149,6 +171,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "info":
             with Device(address=arguments.device) as device:
                 print(describe(device.info(), device.usage()))
+        case "grant":
+            print(_grant(arguments.group, arguments.device))
         case "doctor":
             findings = doctor.examine(arguments.device)
             print("\n".join(map(str, findings)))

@@ -104,6 +104,15 @@ def devices() -> list[FoundDevice]:
     ]
 
 
+def grant(group_id: int, address: str | None = None, index: int = 0) -> None:
+    """Gives a group of this guest's users a device, until it is unplugged or the guest starts again.
+
+    They can reprogram the PCI function, and disturb each other's work on the device. Takes root rights.
+    """
+    options, _keep = _options(address, index)
+    check(lib.vgc_grant(options, group_id))
+
+
 def _options(address: str | None, index: int, **seconds: float | None) -> tuple[Any, list[Any]]:
     options = ffi.new("struct vgc_options *")
     keep = []

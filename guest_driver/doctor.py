@@ -17,6 +17,7 @@ from guest_driver.errors import VgcError
 
 UIO_DRIVER: Final = "uio_pci_generic"
 DRIVERS: Final = Path("/sys/bus/pci/drivers")
+FUNCTIONS: Final = Path("/sys/bus/pci/devices")
 MODULES: Final = Path("/lib/modules")
 TOOLKITS: Final = (Path("/usr/local/cuda"), Path("/usr/local/lib/vgc/cuda"), Path("/usr/lib/vgc/cuda"))
 """Folders in which a CUDA toolkit may lie that is not on the path."""
@@ -42,11 +43,19 @@ class Finding:
         return f"[{mark:^4}] {self.text}{hint}"
 
 
-def rights() -> Finding:
-    root = os.geteuid() == 0
-    return Finding(
-        root, f"user id {os.geteuid()}", "run as root, or give this user the device's sysfs files and /dev/uioN"
+def rights(functions: Path = FUNCTIONS) -> Finding:
+    """Checks that this process may use the devices: as root, or as a member of a group that was given them."""
+    user = f"user id {os.geteuid()}"
+    if os.geteuid() == 0:
+        return Finding(well=True, text=user)
+    given = [one.address for one in devices() if os.access(functions / one.address / "config", os.R_OK | os.W_OK)]
+    hint = (
+        "run as root; or have root run `vgc grant vgc` at each boot, which the unit vgc-grant.service does, and add this "
+        "user to the group: usermod -aG vgc USER"
     )
+    if not given:
+        return Finding(well=False, text=f"{user} may not use the device", hint=hint)
+    return Finding(well=True, text=f"{user} may use {', '.join(given)}")
 
 
 def kernel_driver(drivers: Path = DRIVERS, modules: Path = MODULES) -> Finding:

@@ -37,9 +37,15 @@ CXX_LIBRARIES: Final = {30: "12", 31: "13.1", 32: "13.2", 33: "14"}
 """Releases of libstdc++ by the minor version of the first symbols that they brought (GLIBCXX_3.4.N) since release 12."""
 
 ELF_MAGIC: Final = b"\x7fELF"
-COMPILE_PYTHON: Final = f"""#!/bin/sh
+CONFIGURE: Final = f"""#!/bin/sh
 set -e
 if [ "$1" = configure ] && command -v py3compile >/dev/null; then py3compile -p {RUNTIME}; fi
+if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
+  systemd-sysusers virtio-gpu-compute.conf || true
+  systemctl daemon-reload || true
+  udevadm control --reload || true
+  udevadm trigger --action=add --subsystem-match=pci --attr-match=vendor=0x1af4 --attr-match=device=0x1066 || true
+fi
 """
 PREPARE: Final = """#!/bin/sh
 set -e
@@ -92,7 +98,7 @@ class Package:
 
 def packages() -> list[Package]:
     """Describes the packages of the parts that were built."""
-    layout = Layout(libraries=f"lib/{_multiarch()}", python="lib/python3/dist-packages")
+    layout = Layout(prefix=f"/{PREFIX}", libraries=f"lib/{_multiarch()}", python="lib/python3/dist-packages")
     described = [_runtime(layout), _development(layout)]
     return [*described, _nvcc(layout)] if installation.has_toolkit() else described
 
@@ -123,7 +129,6 @@ def build(package: Package, folder: Path) -> Path:
 def _runtime(layout: Layout) -> Package:
     files: dict[str, Path | Link | bytes] = _below_prefix(installation.runtime(layout))
     files["etc/ld.so.conf.d/virtio-gpu-compute.conf"] = f"/{PREFIX}/{layout.cuda}/lib64\n".encode()
-    files[f"{PREFIX}/lib/modules-load.d/virtio-gpu-compute.conf"] = b"uio_pci_generic\n"
     return Package(
         RUNTIME,
         "GPU computing on the host of this virtual machine",
@@ -133,7 +138,7 @@ def _runtime(layout: Layout) -> Package:
         files,
         ["Recommends: python3-numpy"],
         [
-            ("postinst", COMPILE_PYTHON),
+            ("postinst", CONFIGURE),
             ("prerm", CLEAN_PYTHON),
             ("triggers", "activate-noawait ldconfig\n"),
             ("conffiles", "/etc/ld.so.conf.d/virtio-gpu-compute.conf\n"),

@@ -17,6 +17,7 @@ from typing import Final
 
 from tools import build
 from tools.common import REPOSITORY, die, say
+from virtio_proto.version import VERSION
 
 GUEST: Final = REPOSITORY / "guest_driver"
 TOOLKIT: Final = GUEST / "cuda" / "build" / "toolkit"
@@ -46,6 +47,37 @@ class Link:
     target: str
 
 
+GROUP: Final = "vgc"
+"""Group of the users who may use the device, once the boot-time unit has given it to them."""
+
+UNIT: Final = """[Unit]
+Description=Give the group {group} the virtio-gpu-compute devices of this VM
+After=systemd-modules-load.service systemd-sysusers.service
+
+[Service]
+Type=oneshot
+ExecStart={prefix}/bin/vgc grant {group}
+"""
+"""The rules of udev start it."""
+
+RULES: Final = """# virtio-gpu-compute: a device that arrives is given to the group {group}, as at boot.
+ACTION=="add", SUBSYSTEM=="pci", ATTR{{vendor}}=="0x1af4", ATTR{{device}}=="0x1066", TAG+="systemd", \
+  ENV{{SYSTEMD_WANTS}}+="vgc-grant.service"
+SUBSYSTEM=="uio", ATTRS{{vendor}}=="0x1af4", ATTRS{{device}}=="0x1066", GROUP="{group}", MODE="0660"
+"""
+
+PKG_CONFIG: Final = """prefix={prefix}
+libdir=${{prefix}}/{libraries}
+includedir=${{prefix}}/include
+
+Name: vgc
+Description: GPU computing on the host of this virtual machine
+Version: {version}
+Libs: -L${{libdir}} -lvgc
+Libs.private: -pthread
+Cflags: -I${{includedir}}
+"""
+
 Files = Mapping[str, "Path | Link | bytes"]
 """Files by their path below the prefix: a file here (or a folder, which is made empty), a link, or a text."""
 
@@ -54,6 +86,8 @@ Files = Mapping[str, "Path | Link | bytes"]
 class Layout:
     """Folders below the prefix, which distributions name differently."""
 
+    prefix: str = "/usr/local"
+    """The prefix itself, as files that are installed name it."""
     libraries: str = "lib"
     python: str = "lib/vgc/python"
     cuda: str = "lib/vgc/cuda"
@@ -71,6 +105,10 @@ def runtime(layout: Layout) -> Files:
         f"{package}/build/libvgc.so": Link(os.path.relpath(library, f"{package}/build")),
         f"{layout.python}/guest_driver/py.typed": GUEST / "py.typed",
         "bin/vgc": VGC.format(python=python).encode(),
+        "lib/systemd/system/vgc-grant.service": UNIT.format(group=GROUP, prefix=layout.prefix).encode(),
+        "lib/udev/rules.d/70-virtio-gpu-compute.rules": RULES.format(group=GROUP).encode(),
+        "lib/sysusers.d/virtio-gpu-compute.conf": f"g {GROUP} -\n".encode(),
+        "lib/modules-load.d/virtio-gpu-compute.conf": b"uio_pci_generic\n",
     }
     for name in PYTHON_PACKAGES:
         for path in sorted((REPOSITORY / name).rglob("*.py")):
@@ -84,6 +122,9 @@ def development(layout: Layout, *, nvcc: bool = False) -> Files:
     files: dict[str, Path | Link | bytes] = {
         "include/vgc.h": GUEST / "libvgc" / "vgc.h",
         f"{layout.libraries}/libvgc.a": GUEST / "libvgc" / "build" / "libvgc.a",
+        f"{layout.libraries}/pkgconfig/vgc.pc": PKG_CONFIG.format(
+            prefix=layout.prefix, libraries=layout.libraries, version=VERSION
+        ).encode(),
     }
     files |= {path: entry for path, entry in _toolkit(layout) if not _is_shared(path)}
     for name in ("mynvcc", *(["nvcc"] if nvcc else [])):
@@ -171,7 +212,8 @@ def main() -> None:
     arguments = parser.parse_args()
     build_parts()
     root = Path(f"{arguments.destdir}{arguments.prefix.absolute()}")
-    files = {**runtime(Layout()), **development(Layout(), nvcc=arguments.nvcc)}
+    layout = Layout(prefix=str(arguments.prefix.absolute()))
+    files = {**runtime(layout), **development(layout, nvcc=arguments.nvcc)}
     try:
         install(files, root)
     except PermissionError as error:

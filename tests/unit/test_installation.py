@@ -12,6 +12,7 @@ import pytest
 from tools import guest_packages, installation
 from tools.common import REPOSITORY
 from tools.installation import Layout, Link
+from virtio_proto.schema import VIRTIO_ID
 from virtio_proto.version import VERSION
 
 MAIN: Final = "#include <vgc.h>\nint main(void) { return vgc_last_error() == 0; }\n"
@@ -83,7 +84,7 @@ def test_c_program_builds_against_an_installation(tmp_path: Path) -> None:
 def test_installation_comes_with_no_sources_of_libraries(tmp_path: Path) -> None:
     """But for the one that mynvcc compiles into programs."""
     prefix = make_install(tmp_path)
-    found = {path.name for path in prefix.rglob("*") if path.suffix in {".c", ".o", ".d", ".pyc"}}
+    found = {path.name for path in prefix.rglob("*") if path.is_file() and path.suffix in {".c", ".o", ".d", ".pyc"}}
     assert found <= {"vgc_local_support.c"}
 
 
@@ -184,3 +185,16 @@ def test_packages_say_which_libraries_their_programs_need(tmp_path: Path) -> Non
     assert any(text.startswith("libstdc++6 (>= ") for text in guest_packages._libraries({"main": tmp_path / "main"}))
     library = {"lib/libvgc.so": installation.GUEST / "libvgc/build/libvgc.so"}
     assert [text.split()[0] for text in guest_packages._libraries(library)] == ["libc6"]
+
+
+def test_unit_and_rules_name_what_was_installed(tmp_path: Path) -> None:
+    lib = make_install(tmp_path) / "lib"
+    unit = (lib / "systemd/system/vgc-grant.service").read_text()
+    assert "ExecStart=/opt/vgc/bin/vgc grant vgc\n" in unit
+    assert (lib / "sysusers.d/virtio-gpu-compute.conf").read_text() == "g vgc -\n"
+    rules = (lib / "udev/rules.d/70-virtio-gpu-compute.rules").read_text()
+    assert rules.count(f'=="0x{0x1040 + VIRTIO_ID:04x}"') == 2
+    assert 'ENV{SYSTEMD_WANTS}+="vgc-grant.service"' in rules
+    described = (lib / "pkgconfig/vgc.pc").read_text()
+    assert "prefix=/opt/vgc\nlibdir=${prefix}/lib\nincludedir=${prefix}/include\n" in described
+    assert f"Version: {VERSION}\n" in described

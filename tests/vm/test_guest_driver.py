@@ -78,6 +78,46 @@ def test_driver_brings_the_device_up_and_computes() -> None:
         assert "right" in guest.run("python3 examples/matmul.py --size 64").stdout
 
 
+def as_user(*command: str, group: int) -> str:
+    """Command line that runs `command` as a user without rights, in one group."""
+    program = (
+        f"import os; os.setgroups([]); os.setgid({group}); os.setuid(1000); os.execvp({command[0]!r}, {command!r})"
+    )
+    return f"python3 -c {shlex.quote(program)}"
+
+
+def test_a_group_that_was_given_the_device_uses_it_without_root_rights() -> None:
+    computes = as_user("python3", "examples/matmul.py", "--size", "64", group=4242)
+    with guest_with_device() as (guest, _):
+        refused = guest.run(as_user("vgc", "info", group=4242) + " 2>&1; echo status $?").stdout
+        assert "a group to which 'vgc grant GROUP' gave the device" in refused
+        assert refused.endswith("status 1\n")
+        assert "there is no group nobodys" in guest.run("vgc grant nobodys 2>&1; true").stdout
+        assert "the group 4242 may use 0000:" in guest.run("vgc grant 4242").stdout
+        info = guest.run(as_user("vgc", "info", group=4242)).stdout
+        assert "(cpu), ready, generation 1" in info
+        assert "no interrupts" not in info
+        assert "may use 0000:" in guest.run(as_user("vgc", "doctor", group=4242)).stdout
+        assert "right" in guest.run(computes).stdout
+        refused = guest.run(as_user("vgc", "doctor", group=4243) + "; echo status $?").stdout
+        assert "user id 1000 may not use the device" in refused
+        assert refused.endswith("status 1\n")
+
+
+def test_root_and_members_of_the_group_use_the_device_at_once() -> None:
+    member = "import guest_driver as vgc\ndev = vgc.Device(spin_s=1e-9)\nopen('/tmp/up', 'w').close()\n"
+    member += "import os, time\nwhile not os.path.exists('/tmp/done'):\n    dev.nop()\nprint('well')\n"
+    command = as_user("python3", "-c", member, group=4242)
+    with guest_with_device() as (guest, _):
+        guest.run("vgc grant 4242")
+        started = guest.start(command)
+        guest.run("while ! test -e /tmp/up; do sleep 0.01; done")
+        for _ in range(3):  # each closes /dev/uioN, which stops the device; the member starts it again
+            assert python(guest, "print(dev.nop().exec_ns >= 0)") == "True"
+        guest.run("touch /tmp/done")
+        assert guest.result(started, command).stdout == "well\n"
+
+
 def test_processes_share_the_device_and_its_interrupt() -> None:
     with guest_with_device() as (guest, _):
         assert python(guest, SLEEPERS, opens=False) == "[0, 0, 0]"

@@ -158,14 +158,6 @@ static int check_region(const struct vgc_device *device)
                     (unsigned long long)device->transport->region_bytes);
 }
 
-static const char *state_dir(const struct vgc_options *options)
-{
-    const char *from_environment = secure_getenv("VGC_STATE_DIR");
-    if (options->state_dir != NULL)
-        return options->state_dir;
-    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "/run/vgc";
-}
-
 /* The address at which kernels see the region, if the device says one and the region is not there. */
 static uint64_t other_address(const struct vgc_device *device)
 {
@@ -198,7 +190,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
         result = vgc_layout_make(&device->layout, transport->region_bytes,
                                  VGC_MIN(device->config.num_queues, transport->num_queues), transport->ring_size);
     if (result == VGC_OK)
-        result = vgc_state_open(device, state_dir(options), deadline_ns);
+        result = vgc_state_open(device, vgc_state_dir(options), deadline_ns);
     if (result != VGC_OK)
         return result;
     uint64_t deadline_of_launches = device->config.deadline_ns;

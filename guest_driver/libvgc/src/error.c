@@ -115,8 +115,9 @@ int vgc_fail_errno(const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     bool denied = error == EACCES || error == EPERM;
-    return vgc_fail(denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, strerror(error),
-                    denied ? " (libvgc needs root rights, or access to the device's sysfs files and /dev/uioN)" : "");
+    return vgc_fail(
+        denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, strerror(error),
+        denied ? " (libvgc needs root rights, or those of a group to which 'vgc grant GROUP' gave the device)" : "");
 }
 
 void vgc_set_log(const char *log, size_t len)

@@ -108,6 +108,8 @@ struct vgc_transport {
 void vgc_transport_measure(struct vgc_transport *transport);
 /* Moves the region's mapping, so that pointers into it are what kernels see. It stays if something else lies there. */
 void vgc_transport_place(struct vgc_transport *transport, uint64_t address);
+/* Folder for what the processes of this guest share about the device. */
+const char *vgc_state_dir(const struct vgc_options *options);
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
 
@@ -127,7 +129,9 @@ int vgc_pci_open(const char *address, const char *file, int flags);
 /* Base and size of a BAR from the function's `resource` file. */
 int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size);
 int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer);
-/* Sets bits in the PCI command register. */
+/* Lets a group read and write a file of the function's. */
+int vgc_pci_grant(const char *address, const char *file, gid_t group);
+/* Sets bits in the PCI command register, unless they are set. */
 int vgc_pci_command(const char *address, uint16_t set);
 void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
 bool vgc_pci_uio(const char *address, char *node, size_t room);
@@ -167,6 +171,8 @@ struct vgc_state {
     struct vgc_client clients[VGC_MAX_CLIENTS];
 };
 
+/* Opens the state file of a device, which it makes for its own user. */
+int vgc_state_open_file(const char *state_dir, const char *name, int *fd);
 /* Opens the state file, brings the device up if it is not, and takes a client entry. */
 int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t deadline_ns);
 void vgc_state_close(struct vgc_device *device, bool quiet);

@@ -81,23 +81,30 @@ struct vgc_client *vgc_state_self(struct vgc_device *device)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static int open_file(struct vgc_device *device, const char *state_dir)
+int vgc_state_open_file(const char *state_dir, const char *name, int *fd)
 {
     char path[512];
     if (mkdir(state_dir, 0755) != 0 && errno != EEXIST)
         return vgc_fail_errno("cannot make %s", state_dir);
-    if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, device->transport->name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, name) >= (int)sizeof(path))
         return vgc_fail(VGC_INVALID_ARGUMENT, "the path of the state folder is too long: %s", state_dir);
-    device->state_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (device->state_fd < 0)
-        return vgc_fail_errno("cannot open %s", path);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return *fd < 0 ? vgc_fail_errno("cannot open %s", path) : VGC_OK;
+}
+
+static int open_file(struct vgc_device *device, const char *state_dir)
+{
+    const char *name = device->transport->name;
+    int result = vgc_state_open_file(state_dir, name, &device->state_fd);
+    if (result != VGC_OK)
+        return result;
     /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. */
     if (ftruncate(device->state_fd, sizeof(struct vgc_state)) != 0)
-        return vgc_fail_errno("cannot size %s", path);
+        return vgc_fail_errno("cannot size the state file of %s", name);
     device->state = mmap(NULL, sizeof(struct vgc_state), PROT_READ | PROT_WRITE, MAP_SHARED, device->state_fd, 0);
     if (device->state == MAP_FAILED) {
         device->state = NULL;
-        return vgc_fail_errno("cannot map %s", path);
+        return vgc_fail_errno("cannot map the state file of %s", name);
     }
     return VGC_OK;
 }

@@ -1,5 +1,6 @@
 /* Parts shared by all transports: the layout of the region, a measurement of its reading speed, and the check of a
  * device's configuration. */
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "internal.h"
@@ -68,6 +69,16 @@ void vgc_transport_measure(struct vgc_transport *transport)
     }
     transport->read_bytes_per_s = (double)bytes * (double)VGC_NS_PER_S / (double)best_ns;
     transport->region_cached = transport->read_bytes_per_s >= CACHED_ABOVE;
+}
+
+/* ---- the folder of state --------------------------------------------------------------------- */
+
+const char *vgc_state_dir(const struct vgc_options *options)
+{
+    const char *from_environment = secure_getenv("VGC_STATE_DIR");
+    if (options->state_dir != NULL)
+        return options->state_dir;
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "/run/vgc";
 }
 
 /* ---- the region's address -------------------------------------------------------------------- */

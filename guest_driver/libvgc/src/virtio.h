@@ -1,5 +1,5 @@
 /* Internals of the virtio PCI transport. From the bottom up, each calling only those before
- * it: virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c, virtio_pci.c. */
+ * it: virtio_grant.c, virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c, virtio_pci.c, grant.c. */
 #ifndef VGC_VIRTIO_H
 #define VGC_VIRTIO_H
 
@@ -42,8 +42,17 @@ struct common_config { /* [virtio 1.3 §4.1.4.3] */
 
 _Static_assert(sizeof(struct common_config) == 56, "struct virtio_pci_common_cfg");
 
+/* Facts that a process without root rights cannot find out: the kernel shows it the first 64 bytes of a function's
+ * configuration space. */
+struct vgc_grant {
+    uint8_t config[256];
+    char region_address[VGC_PCI_ADDRESS_LEN];
+};
+
 struct virtio_pci {
     struct vgc_transport base;
+    const char *state_dir;   /* the caller's, while the function is opened */
+    struct vgc_grant *grant; /* what root left there for processes that cannot read it all; NULL: this one can */
     int config_fd;           /* PCI configuration space; its flock guards the select registers and the window */
     uint8_t window;          /* where in it the window into the BARs is; 0: nowhere */
     uint8_t device_area[16]; /* the capability that says where the device's configuration is */
@@ -65,12 +74,20 @@ static inline struct virtio_pci *vgc_virtio_of(struct vgc_transport *transport)
     return (struct virtio_pci *)transport;
 }
 
+/* ---- virtio_grant.c: what root leaves for a group of users ---------------------------------- */
+
+/* Reads what was left for a function; NULL: nothing. Free it. */
+struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci);
+int vgc_virtio_leave_grant(const char *state_dir, const char *name, const struct vgc_grant *grant);
+
 /* ---- virtio_areas.c: the PCI configuration space and what it points to ---------------------- */
 
 void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear);
 /* Over all processes: the select registers, the window in configuration space, binding. */
 void vgc_virtio_lock(struct virtio_pci *pci);
 void vgc_virtio_unlock(struct virtio_pci *pci);
+/* The 256 bytes of PCI configuration space, as they are or as root has left them. */
+int vgc_virtio_read_pci_config(struct virtio_pci *pci, uint8_t config[256]);
 /* VGC_NO_DEVICE if the device's configuration does not begin with our magic. Maps nothing. */
 int vgc_virtio_check_magic(struct virtio_pci *pci);
 int vgc_virtio_map_areas(struct virtio_pci *pci);
@@ -92,7 +109,7 @@ void vgc_virtio_wait(struct vgc_transport *transport, uint32_t queue, uint64_t t
 /* ---- virtio_function.c: one PCI function ---------------------------------------------------- */
 
 /* One of our devices, bound to UIO, its areas mapped; without its region. VGC_NO_DEVICE if it is not ours. */
-int vgc_virtio_open_function(const char *address, struct virtio_pci **out);
+int vgc_virtio_open_function(const char *address, const char *state_dir, struct virtio_pci **out);
 int vgc_virtio_read_config(struct vgc_transport *transport, struct vgc_config *config);
 void vgc_virtio_close(struct vgc_transport *transport);
 

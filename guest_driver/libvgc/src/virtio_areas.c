@@ -44,11 +44,18 @@ void vgc_virtio_unlock(struct virtio_pci *pci)
     (void)flock(pci->config_fd, LOCK_UN);
 }
 
-static int read_pci_config(struct virtio_pci *pci, uint8_t config[256])
+int vgc_virtio_read_pci_config(struct virtio_pci *pci, uint8_t config[256])
 {
-    if (pread(pci->config_fd, config, 256, 0) != 256)
-        return vgc_fail(VGC_NO_PERMISSION, "the whole PCI configuration space of %s is only readable with root rights",
-                        pci->base.name);
+    if (pci->grant == NULL && pread(pci->config_fd, config, 256, 0) == 256)
+        return VGC_OK;
+    if (pci->grant == NULL)
+        pci->grant = vgc_virtio_granted(pci);
+    if (pci->grant == NULL)
+        return vgc_fail(VGC_NO_PERMISSION,
+                        "the whole PCI configuration space of %s is only readable with root rights, and %s has no copy "
+                        "of it, as 'vgc grant GROUP' leaves there",
+                        pci->base.name, pci->state_dir);
+    memcpy(config, pci->grant->config, 256);
     return VGC_OK;
 }
 
@@ -56,7 +63,7 @@ static int read_pci_config(struct virtio_pci *pci, uint8_t config[256])
 static int for_each_capability(struct virtio_pci *pci, int (*visit)(struct virtio_pci *, const uint8_t *, uint8_t))
 {
     uint8_t config[256] = {0};
-    int result = read_pci_config(pci, config);
+    int result = vgc_virtio_read_pci_config(pci, config);
     uint8_t at = config[PCI_CAPABILITIES];
     for (int seen = 0; result == VGC_OK && at >= 64 && at <= 256 - 20 && seen < 48; at = config[at + 1], seen++)
         if (config[at] == CAPABILITY_VENDOR)
@@ -75,6 +82,12 @@ static int note_window(struct virtio_pci *pci, const uint8_t *config, uint8_t at
     return VGC_OK;
 }
 
+static int not_ours(const struct virtio_pci *pci)
+{
+    return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
+                    pci->base.name);
+}
+
 /* Whether the device's configuration begins with our magic, read through the window in PCI configuration space
  * [virtio 1.3 §4.1.4.9]: the BAR cannot be mapped while another driver holds it, and it is not ours to take from
  * that driver before we know. */
@@ -82,7 +95,7 @@ int vgc_virtio_check_magic(struct virtio_pci *pci)
 {
     uint32_t magic = 0, length = sizeof(magic);
     int result = for_each_capability(pci, note_window);
-    if (result != VGC_OK)
+    if (result != VGC_OK || pci->grant != NULL) /* root has looked; the window is beyond what we can read */
         return result;
     vgc_virtio_lock(pci);
     bool fine = pci->window != 0 && pwrite(pci->config_fd, pci->device_area + 4, 1, pci->window + 4) == 1 &&
@@ -90,10 +103,7 @@ int vgc_virtio_check_magic(struct virtio_pci *pci)
                 pwrite(pci->config_fd, &length, 4, pci->window + 12) == 4 &&
                 pread(pci->config_fd, &magic, 4, pci->window + 16) == 4;
     vgc_virtio_unlock(pci);
-    if (!fine || magic != VGC_CONFIG_MAGIC)
-        return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
-                        pci->base.name);
-    return VGC_OK;
+    return fine && magic == VGC_CONFIG_MAGIC ? VGC_OK : not_ours(pci);
 }
 
 /* ---- mapping -------------------------------------------------------------------------------- */
@@ -154,5 +164,6 @@ int vgc_virtio_map_areas(struct virtio_pci *pci)
         return result;
     if (pci->common == NULL || pci->notify == NULL || pci->isr == NULL || pci->device_config == NULL)
         return vgc_fail(VGC_INCOMPATIBLE, "%s lacks one of virtio's capability areas", pci->base.name);
-    return VGC_OK;
+    /* Another device may have come to the address since. */
+    return *(volatile uint32_t *)pci->device_config == VGC_CONFIG_MAGIC ? VGC_OK : not_ours(pci);
 }

@@ -41,6 +41,7 @@ void vgc_virtio_close(struct vgc_transport *transport)
         (void)munmap(transport->region, transport->region_bytes);
     if (pci->config_fd >= 0)
         (void)close(pci->config_fd);
+    free(pci->grant);
     free(pci);
 }
 
@@ -67,7 +68,7 @@ static int bind_uio(struct virtio_pci *pci)
     return result;
 }
 
-int vgc_virtio_open_function(const char *address, struct virtio_pci **out)
+int vgc_virtio_open_function(const char *address, const char *state_dir, struct virtio_pci **out)
 {
     struct virtio_pci *pci = calloc(1, sizeof(*pci));
     if (pci == NULL)
@@ -76,6 +77,7 @@ int vgc_virtio_open_function(const char *address, struct virtio_pci **out)
     for (int i = 0; i < VGC_MAX_QUEUES; i++)
         pci->uio_fds[i] = -1;
     (void)snprintf(pci->base.name, sizeof(pci->base.name), "%s", address);
+    pci->state_dir = state_dir;
     pci->config_fd = vgc_pci_open(address, "config", O_RDWR);
     int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address) : VGC_OK;
     if (result == VGC_OK)

@@ -15,7 +15,7 @@ enum { MAX_FUNCTIONS = 32 };
 /* ---- finding -------------------------------------------------------------------------------- */
 
 /* The functions of our virtio id whose configuration begins with our magic, in address order. */
-static int find_ours(struct vgc_pci_id *ids, size_t *count)
+static int find_ours(const char *state_dir, struct vgc_pci_id *ids, size_t *count)
 {
     struct vgc_pci_id all[MAX_FUNCTIONS];
     size_t num_all;
@@ -23,7 +23,7 @@ static int find_ours(struct vgc_pci_id *ids, size_t *count)
     int result = vgc_pci_find(VENDOR_REDHAT, DEVICE_OURS, all, MAX_FUNCTIONS, &num_all);
     for (size_t i = 0; i < num_all && result == VGC_OK; i++) {
         struct virtio_pci *pci;
-        result = vgc_virtio_open_function(all[i].address, &pci);
+        result = vgc_virtio_open_function(all[i].address, state_dir, &pci);
         if (result == VGC_NO_DEVICE) {
             result = VGC_OK;
             continue;
@@ -36,11 +36,11 @@ static int find_ours(struct vgc_pci_id *ids, size_t *count)
     return result;
 }
 
-static int region_size_of(const char *address, uint64_t *bytes)
+static int region_size_of(const char *address, const char *state_dir, uint64_t *bytes)
 {
     struct virtio_pci *pci;
     struct vgc_config config;
-    int result = vgc_virtio_open_function(address, &pci);
+    int result = vgc_virtio_open_function(address, state_dir, &pci);
     if (result != VGC_OK)
         return result;
     result = vgc_virtio_read_config(&pci->base, &config);
@@ -50,14 +50,14 @@ static int region_size_of(const char *address, uint64_t *bytes)
 }
 
 /* Devices and ivshmem functions of one size belong together in address order: the n-th to the n-th. */
-static int find_region(const char *address, uint64_t bytes, char *region_address)
+static int find_region(const char *address, const char *state_dir, uint64_t bytes, char *region_address)
 {
     struct vgc_pci_id ours[MAX_FUNCTIONS], shared[MAX_FUNCTIONS];
     size_t num_ours, num_shared, rank = 0;
-    int result = find_ours(ours, &num_ours);
+    int result = find_ours(state_dir, ours, &num_ours);
     for (size_t i = 0; i < num_ours && result == VGC_OK && strcmp(ours[i].address, address) != 0; i++) {
         uint64_t other;
-        result = region_size_of(ours[i].address, &other);
+        result = region_size_of(ours[i].address, state_dir, &other);
         rank += other == bytes ? 1 : 0;
     }
     if (result == VGC_OK)
@@ -88,7 +88,7 @@ static int pick_address(const struct vgc_options *options, char *address)
             return vgc_fail(VGC_INVALID_ARGUMENT, "'%s' is no PCI address", options->address);
         return VGC_OK;
     }
-    int result = find_ours(ours, &count);
+    int result = find_ours(vgc_state_dir(options), ours, &count);
     if (result != VGC_OK)
         return result;
     if (options->index >= count)
@@ -144,8 +144,10 @@ static int set_up_function(struct virtio_pci *pci, const struct vgc_options *opt
         result = vgc_check_config(&config);
     if (result == VGC_OK && options->region_address != NULL)
         (void)snprintf(region_address, sizeof(region_address), "%s", options->region_address);
+    else if (result == VGC_OK && pci->grant != NULL)
+        memcpy(region_address, pci->grant->region_address, sizeof(region_address));
     else if (result == VGC_OK)
-        result = find_region(pci->base.name, config.region_size, region_address);
+        result = find_region(pci->base.name, pci->state_dir, config.region_size, region_address);
     if (result == VGC_OK)
         result = map_region(pci, region_address);
     pci->base.interrupts = vgc_pci_uio(pci->base.name, pci->uio, sizeof(pci->uio));
@@ -158,7 +160,7 @@ int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport 
     struct virtio_pci *pci;
     int result = pick_address(options, address);
     if (result == VGC_OK)
-        result = vgc_virtio_open_function(address, &pci);
+        result = vgc_virtio_open_function(address, vgc_state_dir(options), &pci);
     if (result != VGC_OK)
         return result;
     result = set_up_function(pci, options);
