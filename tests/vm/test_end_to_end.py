@@ -7,7 +7,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -151,15 +151,19 @@ def test_killed_worker_is_lost_once_and_replaced() -> None:
         assert guest.run("python3 scale.py 7 2").stdout == "7 one\n"
 
 
-def test_two_machines_share_a_daemon_and_nothing_else() -> None:
-    settings = [VmSettings(name, extra=LONG_DEADLINE) for name in ("left", "right")]
-    with (
-        Vgcd(*settings) as vgcd,
-        Guest(vgcd.device("left")) as left,
-        Guest(vgcd.device("right")) as right,
-    ):
-        put_programs(left)
-        put_programs(right)
+def test_three_machines_share_a_daemon_and_nothing_else() -> None:
+    names = ("left", "right", "third")
+    settings = [VmSettings(name, extra=LONG_DEADLINE) for name in names]
+    with Vgcd(*settings) as vgcd, ExitStack() as running:
+        guests = {name: running.enter_context(Guest(vgcd.device(name))) for name in names}
+        for guest in guests.values():
+            put_programs(guest)
+        factors = dict(zip(names, (2, 5, 7), strict=True))
+        commands = {name: f"python3 scale.py {factor} 500" for name, factor in factors.items()}
+        started = {name: guest.start(commands[name]) for name, guest in guests.items()}
+        for name, guest in guests.items():
+            assert guest.result(started[name], commands[name]).stdout == f"{factors[name]} {name}\n"
+        left, right = guests["left"], guests["right"]
         spinning = start_spinning(left)
         assert right.run("python3 scale.py 2 5").stdout == "2 right\n"
         left.process.kill()

@@ -1,6 +1,6 @@
 """Runs in the guest: scales numbers on the device, as often as the second argument says, and checks every result.
 
-The first argument is the factor; prints it and the VM's name when all was right.
+The first argument is the factor, which is in the program; prints it and the VM's name when all was right.
 """
 
 import sys
@@ -10,9 +10,9 @@ import numpy as np
 import guest_driver as vgc
 
 SOURCE = """
-extern "C" __global__ void scale(int n, float factor, float *data) {
+extern "C" __global__ void scale(int n, float *data) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) data[i] *= factor;
+    if (i < n) data[i] *= FACTOR;
 }
 """
 COUNT = 10_000
@@ -21,11 +21,11 @@ COUNT = 10_000
 def main() -> None:
     factor, rounds = float(sys.argv[1]), int(sys.argv[2])
     with vgc.Device() as device:
-        program = device.compile(SOURCE)
+        program = device.compile(SOURCE, [f"-DFACTOR={factor}f"])
         numbers = np.arange(COUNT, dtype=np.float32)
         for _ in range(rounds):
             data = device.to_device(numbers)
-            program["scale"][(COUNT + 255) // 256, 256](COUNT, factor, data)
+            program["scale"][(COUNT + 255) // 256, 256](COUNT, data)
             np.testing.assert_array_equal(data.get(), numbers * np.float32(factor))
         print(f"{factor:g} {device.info().vm_name}")
 
