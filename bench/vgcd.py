@@ -13,6 +13,7 @@ from typing import Any, Final
 from bench.device import Device
 from bench.driver import Driver
 from bench.processes import backend
+from tests.processes import launchers
 from virtio_proto.schema import Opcode
 
 REGION_MIB: Final = 256
@@ -51,7 +52,7 @@ class OurDevice:
 
         :raise LookupError: the daemon has no worker.
         """
-        found = descendants(self.daemon_pid)
+        found = [pid for launcher in launchers(self.daemon_pid) for pid in (launcher, *descendants(launcher))]
         if not found:
             raise LookupError("the daemon has no worker process")
         return found

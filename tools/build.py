@@ -98,7 +98,7 @@ PARTS: Final = (
         "sandbox launcher",
         "vhost_backend/sandbox/build.py",
         ("vhost_backend/sandbox/launcher", "vhost_backend/sandbox/build.py"),
-        ("vhost_backend/sandbox/vgc-launch",),
+        ("vhost_backend/sandbox/vgc-launch", "vhost_backend/sandbox/libvgc-launch.so"),
     ),
     Part(
         "guest library",

@@ -29,6 +29,7 @@ from vhost_backend.daemon import housing, server
 from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
+from vhost_backend.daemon.fork_server import ForkServer, modules_of
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
@@ -182,7 +183,18 @@ def _serve(config: DaemonConfig, handed_over: dict[str, Any], source: server.Sou
             own.callback(compiler.dismiss, vm.name)
             return housed
 
-        server.run(server.Daemon(config, compiler, _engines(config), handed_over, house=house, source=source))
+        forks = ForkServer(modules_of(config))
+        daemon = server.Daemon(
+            config,
+            compiler,
+            _engines(config),
+            handed_over,
+            command=forks.worker,
+            forks=forks,
+            house=house,
+            source=source,
+        )
+        server.run(daemon)
     return 0
 
 

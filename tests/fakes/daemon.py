@@ -16,6 +16,7 @@ from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.config.daemon import DaemonConfig, SandboxMode
 from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.gpus import Survey
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import WorkerCommand
@@ -74,6 +75,7 @@ class DaemonThread:
         *,
         pace: Pace | None = None,
         handed_over: Mapping[str, socket.socket] | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
         """`pace`: of the workers' heartbeat. Without one, a worker that a test holds up is left alone."""
         self._make: Callable[[], Daemon] = lambda: Daemon(
@@ -82,6 +84,7 @@ class DaemonThread:
             engines or Engines(no_gpus, lambda *_: None),
             handed_over,
             command=command,
+            forks=forks,
             policy=policy,
             pace=pace,
         )

@@ -24,6 +24,7 @@ import yaml
 
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
+from tests.processes import children, launchers
 from tests.protocol.hostile_guest import Guest
 from tests.protocol.worker_rig import needs_walls
 from vhost_backend import users
@@ -112,13 +113,9 @@ def running(argv: list[str], directory: Path = REPOSITORY) -> Iterator[tuple[sub
             process.terminate()
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def owners_of_workers(daemon: int) -> list[tuple[set[int], set[int]]]:
     """Real, effective, saved and file system uids and gids of the daemon's workers."""
-    processes = [Path(f"/proc/{pid}") for launcher in children(daemon) for pid in children(launcher)]
+    processes = [Path(f"/proc/{pid}") for launcher in launchers(daemon) for pid in children(launcher)]
     texts = [(path / "status").read_text() for path in processes if "vgc-init" not in (path / "comm").read_text()]
     rows = [dict(line.split(":", 1) for line in text.splitlines()) for text in texts]
     return [(set(map(int, row["Uid"].split())), set(map(int, row["Gid"].split()))) for row in rows]
@@ -126,7 +123,7 @@ def owners_of_workers(daemon: int) -> list[tuple[set[int], set[int]]]:
 
 def address_spaces(daemon: int) -> list[int]:
     """Limits of the workers' address space, which the daemon has lowered."""
-    texts = [Path(f"/proc/{worker_of(launcher)}/limits").read_text() for launcher in children(daemon)]
+    texts = [Path(f"/proc/{worker_of(launcher)}/limits").read_text() for launcher in launchers(daemon)]
     return [int(number) for text in texts for number in re.findall(r"Max address space +(\d+)", text)]
 
 

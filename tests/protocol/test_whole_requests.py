@@ -15,8 +15,10 @@ from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import FakeDriver, Pending, Reply
 from tests.fakes.frontend import RingSetup
 from tests.fakes.vm import REGION_BYTES, FakeVm
+from tests.processes import children
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compile_setup import compile_service
+from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.process import sandboxed_worker
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, ProgramKind, Status
@@ -35,13 +37,16 @@ class Host:
         return pid
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
+@pytest.fixture(params=["program", "copy"])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
+    """Its workers are programs of their own, or copies of the fork server."""
+    forks = ForkServer(()) if request.param == "copy" else None
     vm = VmConfig(
         "a", vm_uuid("a"), tmp_path / "a", REGION_BYTES, engine=EngineConfig("null"), num_queues=4, sandbox=SANDBOX
     )
     config = DaemonConfig((vm,), cache=tmp_path / "cache")
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon:
+    command = sandboxed_worker if forks is None else forks.worker
+    with DaemonThread(config, command, compiler=compile_service(config), forks=forks) as daemon:
         yield Host(daemon, tmp_path / "a")
 
 
@@ -110,10 +115,6 @@ def test_program_that_does_not_load_is_explained(guest: FakeVm) -> None:
 
 
 # ---- a worker's death ----------------------------------------------------------------------------
-
-
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @dataclass

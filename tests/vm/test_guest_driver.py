@@ -8,10 +8,10 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
+from tests.processes import children
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
 
@@ -175,5 +175,5 @@ def kill_workers(vgcd: Vgcd) -> None:
 
 def descendants(pid: int) -> list[int]:
     """All descendants of a process's first thread."""
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return children + [one for child in children for one in descendants(child)]
+    below = children(pid)
+    return below + [one for child in below for one in descendants(child)]

@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 import yaml
 
 from tests.limits import ANSWERS_WITHIN_S
+from tests.processes import launchers
 from tests.vm.harness import LOG_TAIL_LINES
 from tools.common import REPOSITORY
 from tools.machine import Device
@@ -112,9 +113,8 @@ class Vgcd:
         return self.folder / "control.sock"
 
     def worker_pids(self) -> list[int]:
-        """Ids of the daemon's child processes."""
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in path.read_text().split()]
+        """Ids of the launchers of the daemon's workers."""
+        return launchers(self.process.pid)
 
     def log_tail(self) -> str:
         """The end of the daemon's log, for people."""

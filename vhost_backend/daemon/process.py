@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
@@ -19,8 +21,20 @@ from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 
-WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str]]
-"""Builds the command line of a VM's worker, which inherits the given descriptor."""
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Start of a worker as a copy of a process that has loaded its modules."""
+
+    options: Sequence[str]
+    """Options of the launcher."""
+    copy: Callable[[Sequence[str], int, int], int]
+    """Starts a launcher with (options, the worker's socket, its stderr), as a child of ours; returns its process id. Raises
+    `OSError`."""
+
+
+WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str] | Copying]
+"""Builds the command line of a VM's worker, which inherits the given descriptor, or tells how it starts without one."""
 
 EXIT_FATAL: Final = 86
 """Exit code of a worker that could not go on, VGC_EXIT_FATAL of vgc_engine.h."""
@@ -41,7 +55,14 @@ def sandboxed_worker(config: VmConfig, fd: int) -> Sequence[str]:
 
     :raise HostError: the host cannot isolate the worker as configured, or what the engine needs must not be shown to it.
     """
-    argv = (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd))
+    return walled(config, (sys.executable, "-m", "vhost_backend.worker", "--fd", str(fd)), fd)
+
+
+def walled(config: VmConfig, argv: Sequence[str], fd: int) -> Sequence[str]:
+    """Builds the command line of the launcher that runs `argv` as `sandboxed_worker` runs a worker.
+
+    :raise HostError: as there.
+    """
     view = host_view(config)
     try:
         return worker_command(
@@ -68,9 +89,46 @@ def host_view(config: VmConfig) -> HostView:
         raise HostError(str(error)) from error
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Environment of a worker, without anything else: guest code in it must find no secrets."""
     return {**WORKER_ENVIRONMENT, **{key: os.environ[key] for key in _PASSED_ON if key in os.environ}}
+
+
+class _Copy:
+    """A child of ours that another process has made; as much of `subprocess.Popen` as is needed."""
+
+    def __init__(self, how: Copying, fd: int) -> None:
+        """:raise OSError: it does not start."""
+        stderr, theirs = os.pipe()
+        self.stderr = os.fdopen(stderr, "rb", buffering=0)
+        try:
+            self.pid = how.copy(how.options, fd, theirs)
+        except OSError:
+            self.stderr.close()
+            raise
+        finally:
+            os.close(theirs)
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """:raise subprocess.TimeoutExpired: it has not ended in time."""
+        poll = select.poll()
+        pidfd = os.pidfd_open(self.pid)
+        try:
+            poll.register(pidfd, select.POLLIN)
+            poll.poll(None if timeout is None else timeout * 1000)
+        finally:
+            os.close(pidfd)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+        return code
 
 
 class WorkerProcess:
@@ -80,9 +138,12 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, command: Callable[[int], Sequence[str]], on_exit: Callable[[], None], on_words: Callable[[], None]
+        self,
+        command: Callable[[int], Sequence[str] | Copying],
+        on_exit: Callable[[], None],
+        on_words: Callable[[], None],
     ) -> None:
-        """Spawns the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's.
+        """Starts the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's.
 
         :raise OSError: the host cannot start the process.
         :raise HostError: the host cannot isolate the process.
@@ -94,15 +155,7 @@ class WorkerProcess:
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                    command(theirs.fileno()),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    pass_fds=(theirs.fileno(),),
-                    env=_environment(),
-                    start_new_session=True,
-                )
+                self._process = _started(command(theirs.fileno()), theirs.fileno())
         except (OSError, HostError):
             self.sock.close()
             raise
@@ -159,6 +212,21 @@ class WorkerProcess:
         self._stderr.close()
         self.exited.set_result(code)
         self._on_exit()
+
+
+def _started(how: Sequence[str] | Copying, fd: int) -> subprocess.Popen[bytes] | _Copy:
+    """:raise OSError: the process does not start."""
+    if isinstance(how, Copying):
+        return _Copy(how, fd)
+    return subprocess.Popen(
+        how,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=(fd,),
+        env=environment(),
+        start_new_session=True,
+    )
 
 
 def worker_of(pid: int) -> int:

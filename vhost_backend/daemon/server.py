@@ -17,6 +17,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.runstate import StateError
@@ -77,12 +78,13 @@ class Daemon:
         handed_over: Mapping[str, socket.socket] | None = None,
         *,
         command: WorkerCommand = sandboxed_worker,
+        forks: ForkServer | None = None,
         policy: RestartPolicy | None = None,
         pace: Pace | None = DEFAULT_PACE,
         house: House = _as_it_is,
         source: Source | None = None,
     ) -> None:
-        """`source`: of the configuration; None: it cannot be read again.
+        """`forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
 
         :raise ConfigError: a key for firmware cannot be used.
         """
@@ -92,6 +94,7 @@ class Daemon:
         self._make_vm = partial(
             Vm, compiler=compiler, engines=engines, command=command, policy=policy, pace=pace, alarms=self._alarms
         )
+        self._forks = forks
         self._house = house
         self._source = source
         self._compiler = compiler
@@ -128,11 +131,15 @@ class Daemon:
             stack.push_async_callback(self._compiler.close)
             stack.push_async_callback(self._engines.close)
             stack.callback(self._alarms.close)
+            if self._forks is not None:
+                stack.callback(self._forks.close)
             stack.callback(self._close_all)
             for vm in self.config.vms:
                 self._admit(vm, self._entrance(vm))
             self._log.info("serving", vms={vm.name: str(vm.socket or "handed over") for vm in self.config.vms})
             self._engines.begin(vm.engine for vm in self.config.vms)
+            if self._forks is not None:
+                await self._forks.start()  # frontends wait at the sockets meanwhile
             if self.control is not None:
                 await stack.enter_async_context(self.control.running())
             async with asyncio.TaskGroup() as self._tasks:

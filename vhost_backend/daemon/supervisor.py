@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.daemon.call_log import CallLog
 from vhost_backend.daemon.perf_map import PerfMap
-from vhost_backend.daemon.process import WorkerProcess, describe_exit, worker_of
+from vhost_backend.daemon.process import Copying, WorkerProcess, describe_exit, worker_of
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
 from vhost_backend.quarters import NOWHERE, Quarters
@@ -66,8 +66,8 @@ class WorkerEnd:
 class Launch:
     """Way to start a worker."""
 
-    command: Callable[[Quarters, int], Sequence[str]]
-    """Builds the command line: (quarters of the worker, descriptor that it inherits)."""
+    command: Callable[[Quarters, int], Sequence[str] | Copying]
+    """Builds the command line, or tells how it starts without: (quarters of the worker, descriptor that it inherits)."""
     limits: Limits
     """Limits of the worker's control group."""
     perf_maps: bool = False

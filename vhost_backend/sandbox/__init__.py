@@ -3,7 +3,7 @@
 ===============  ==================================================================================
 module           what it is
 ===============  ==================================================================================
-`launcher/`      ``vgc-launch`` (C): namespaces, a root of its own, limits, then exec
+`launcher/`      ``vgc-launch`` (C): namespaces, a root of its own, limits, then exec; also as a library
 `launch`         Python interface of the launcher: command line, report, features that the host lacks
 `spawn`          command line that starts a worker process inside its namespaces
 `worker`         `enter()`: privileges that a worker gives up before it serves the first guest byte

@@ -1,4 +1,4 @@
-"""Builds the launcher: one static program, so that it needs no library in the root that it builds."""
+"""Builds the launcher: one static program, so that it needs no library in the root that it builds; and as a library."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Final
 
 SOURCE_DIR: Final = Path(__file__).parent / "launcher"
 LAUNCHER: Final = Path(__file__).parent / "vgc-launch"
-_FLAGS: Final = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_FORTIFY_SOURCE=2", "-static")
+LIBRARY: Final = Path(__file__).parent / "libvgc-launch.so"
+_FLAGS: Final = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_FORTIFY_SOURCE=2")
+_KINDS: Final = {LAUNCHER: (("-static",), "sibling.c"), LIBRARY: (("-shared", "-fPIC"), "main.c")}
+"""Options of each product, and the source that it does without."""
 
 
 def is_current() -> bool:
-    """True if the launcher exists and is younger than its sources."""
+    """True if the products exist and are younger than their sources."""
     newest = max(path.stat().st_mtime_ns for path in SOURCE_DIR.glob("*.[ch]"))
-    return LAUNCHER.exists() and LAUNCHER.stat().st_mtime_ns > newest
+    return all(product.exists() and product.stat().st_mtime_ns > newest for product in _KINDS)
 
 
 def main() -> None:
     """Compiles the launcher unless it is up to date."""
     if is_current():
         return
-    unfinished = LAUNCHER.with_name(f"{LAUNCHER.name}.{os.getpid()}")
-    sources = sorted(str(path) for path in SOURCE_DIR.glob("*.c"))
-    subprocess.run([os.environ.get("CC", "cc"), *_FLAGS, "-o", str(unfinished), *sources], check=True)
-    unfinished.replace(LAUNCHER)
+    for product, (options, absent) in _KINDS.items():
+        unfinished = product.with_name(f"{product.name}.{os.getpid()}")
+        sources = sorted(str(path) for path in SOURCE_DIR.glob("*.c") if path.name != absent)
+        subprocess.run([os.environ.get("CC", "cc"), *_FLAGS, *options, "-o", str(unfinished), *sources], check=True)
+        unfinished.replace(product)
 
 
 if __name__ == "__main__":

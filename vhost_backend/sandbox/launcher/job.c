@@ -116,6 +116,8 @@ void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handsha
         vgc_check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "prctl");
     if (options->filter_fd >= 0)
         install_filter(options->filter_fd);
+    if (options->argv[0] == NULL)
+        return;
     execve(options->argv[0], options->argv, environ);
     vgc_die("program", "%s: %s", options->argv[0], strerror(errno));
 }

@@ -28,6 +28,7 @@ enum {
     VGC_MAX_LIMITS = 16,
     VGC_MAX_KEPT_FDS = 16,
     VGC_MAX_CGROUPS = 4,
+    VGC_JOB_FD = 3,       /* of a job that is a sibling, see sibling.c */
     VGC_EXIT_SETUP = 125, /* exit status of a launcher or job that failed before the program ran */
 };
 
@@ -76,7 +77,7 @@ struct vgc_options {
     int filter_fd;         /* struct sock_filter[]; -1: none */
     int oom_score;         /* 0 to 1000: oom_score_adj of the job */
     int nice;              /* 0 to 19: added to the job's nice value */
-    char **argv;
+    char **argv;           /* program and its arguments; without a program, the job returns from vgc_launch() */
 };
 
 /* options.c */
@@ -118,6 +119,13 @@ struct vgc_handshake {
     int job_end;      /* the job: "my user namespace exists", then waits for its ids */
     int launcher_end; /* the launcher: answers when the ids are mapped */
 };
-_Noreturn void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake);
+/* Returns only without a program. */
+void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handshake);
+
+/* launcher.c: runs the launcher, and ends as it does. Returns only in a job without a program. */
+void vgc_launch(const struct vgc_options *options);
+
+/* sibling.c */
+long vgc_launch_sibling(int argc, char **argv, int kept, int errors);
 
 #endif

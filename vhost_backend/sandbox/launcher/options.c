@@ -264,8 +264,6 @@ void vgc_parse_options(int argc, char **argv, struct vgc_options *options)
     while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1)
         set_option(option, optarg, options);
     options->argv = argv + optind;
-    if (options->argv[0] == NULL)
-        vgc_die("launcher", "no program to run");
     if (!options->isolate && options->own_root)
         vgc_die("launcher", "--own-root needs isolation");
 }

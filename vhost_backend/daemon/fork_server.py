@@ -1,0 +1,131 @@
+"""The daemon's side of the fork server, which starts workers as copies of itself (`vhost_backend.worker.fork_server`)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.daemon.process import Copying, environment, sandboxed_worker, walled
+from vhost_backend.log import get_logger
+from vhost_backend.worker_protocol.copying import JOB_FD, MAX_ANSWER_BYTES, READY
+
+START_TIMEOUT_S: Final = 30.0
+"""Time in which the server has loaded the modules of workers; without it, workers load their own."""
+ANSWER_TIMEOUT_S: Final = 5.0
+"""Time in which a process is copied. The daemon waits for it as for the start of a program."""
+
+RESTART_S: Final = 10.0
+"""Time after which a server that was lost is started again."""
+
+
+def modules_of(config: DaemonConfig) -> tuple[str, ...]:
+    """Modules that the workers of a daemon are likely to need, beside those of every worker."""
+    control = ("vhost_backend.worker.channels.thread",) if config.control.is_on else ()
+    return ("vhost_backend.engines.cpu.engine", *control)
+
+
+class ForkServer:
+    """Starts workers that share the memory of their modules. Where it cannot, each worker is a program of its own."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        """`modules`: those that it loads beside a worker's own."""
+        self._modules = tuple(modules)
+        self._log = get_logger()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.is_ready = False
+        """True if it starts workers."""
+        self._again: asyncio.TimerHandle | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, while it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Starts the server, and waits until it can be asked. A failure is logged; then workers start without it."""
+        loop = asyncio.get_running_loop()
+        try:
+            sock = self._open()
+            said = await asyncio.wait_for(loop.sock_recv(sock, MAX_ANSWER_BYTES), START_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            self._lose(repr(error))
+            return
+        if said != READY:
+            self._lose("it has ended")
+            return
+        sock.settimeout(ANSWER_TIMEOUT_S)
+        self.is_ready = True
+
+    def close(self) -> None:
+        """Ends the server; workers go on."""
+        for waiting in (self._again, self._starting):
+            if waiting is not None:
+                waiting.cancel()
+        self._end()
+
+    def worker(self, config: VmConfig, fd: int) -> Sequence[str] | Copying:
+        """A `WorkerCommand` that does as `sandboxed_worker`, with a copy of the server where that is ready.
+
+        :raise HostError: as there.
+        """
+        if not self.is_ready:
+            return sandboxed_worker(config, fd)
+        _launcher, *options = walled(config, (), JOB_FD)
+        return Copying(options, self._copy)
+
+    def _copy(self, options: Sequence[str], kept: int, errors: int) -> int:
+        if self._socket is None:
+            raise OSError("the fork server has ended")
+        try:
+            socket.send_fds(self._socket, [b"\0".join(option.encode() for option in options)], [kept, errors])
+            answer = self._socket.recv(MAX_ANSWER_BYTES).decode(errors="replace")
+        except OSError as error:
+            self._lose(repr(error))
+            raise
+        if not answer:
+            self._lose("it has ended")
+        if not answer.isdecimal():
+            raise OSError(answer or "the fork server has ended")
+        return int(answer)
+
+    def _open(self) -> socket.socket:
+        """:raise OSError: no process can be started."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
+        argv = [sys.executable, "-m", "vhost_backend.worker.fork_server", "--fd", str(theirs.fileno()), *self._modules]
+        with theirs:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=environment(),
+                start_new_session=True,
+            )
+        return self._socket
+
+    def _lose(self, reason: str) -> None:
+        means = "workers load their modules by themselves, and share no memory of them"
+        self._log.warning("fork_server_lost", reason=reason, means=means, again_after_s=RESTART_S)
+        self._end()
+        self._again = asyncio.get_running_loop().call_later(RESTART_S, self._start_again)
+
+    def _start_again(self) -> None:
+        self._starting = asyncio.get_running_loop().create_task(self.start())
+
+    def _end(self) -> None:
+        self.is_ready = False
+        sock, self._socket = self._socket, None
+        process, self._process = self._process, None
+        if sock is not None:
+            sock.close()
+        if process is not None:
+            process.kill()
+            process.wait()
