@@ -92,6 +92,10 @@ install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVC
 deb: build  ## Debian packages of the guest's side, in build/packages/
 	@$(PYTHON) -m tools.guest_packages
 
+.PHONY: guest-wheel
+guest-wheel: build  ## the guest's driver as a Python wheel, in build/packages/
+	@$(PYTHON) -m tools.guest_wheel
+
 .PHONY: centre
 centre: image  ## two guests compute, and the control centre's page shows it
 	$(PYTHON) -m tools.centre

@@ -110,11 +110,14 @@ def runtime(layout: Layout) -> Files:
         "lib/sysusers.d/virtio-gpu-compute.conf": f"g {GROUP} -\n".encode(),
         "lib/modules-load.d/virtio-gpu-compute.conf": b"uio_pci_generic\n",
     }
-    for name in PYTHON_PACKAGES:
-        for path in sorted((REPOSITORY / name).rglob("*.py")):
-            if not path.is_relative_to(NOT_PYTHON):
-                files[f"{layout.python}/{path.relative_to(REPOSITORY)}"] = path
+    files |= {f"{layout.python}/{path.relative_to(REPOSITORY)}": path for path in python_files()}
     return files | {path: entry for path, entry in _toolkit(layout) if _is_shared(path)}
+
+
+def python_files() -> Iterator[Path]:
+    """Python files that a guest needs."""
+    for name in PYTHON_PACKAGES:
+        yield from (path for path in sorted((REPOSITORY / name).rglob("*.py")) if not path.is_relative_to(NOT_PYTHON))
 
 
 def development(layout: Layout, *, nvcc: bool = False) -> Files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ensurepip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ import pytest
 
 from tests.vm.harness import Guest
 from tests.vm.workbench import Workbench, needs_toolkit
-from tools import guest_packages
+from tools import guest_packages, guest_wheel
 
 pytestmark = pytest.mark.vm
 
@@ -42,6 +43,24 @@ def test_package_installs_and_its_command_reaches_the_device(packages: Guest) ->
     library = packages.run(f"{CLEAN} python3 -c 'from guest_driver import _lib; print(_lib.library_path())'").stdout
     assert library.startswith("/usr/lib/python3/dist-packages/")
     assert packages.run(f"{CLEAN} dpkg --verify").stdout == ""
+
+
+def test_wheel_installs_by_pip_and_reaches_the_device(development_guest: Guest, tmp_path: Path) -> None:
+    (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    wheel = guest_wheel.build(tmp_path)
+    for file in (pip, wheel):
+        development_guest.put(file, f"/tmp/wheels/{file.name}")
+    try:
+        install = (
+            f"PYTHONPATH=/tmp/wheels/{pip.name} python3 -m pip install --no-index --no-deps --target /tmp/installed"
+        )
+        development_guest.run(f"{CLEAN} {install} /tmp/wheels/{wheel.name}")
+        environment = f"{CLEAN} PYTHONPATH=/tmp/installed"
+        assert "VM development" in development_guest.run(f"{environment} /tmp/installed/bin/vgc info").stdout
+        asked = f"{environment} python3 -c 'from guest_driver import _lib; print(_lib.library_path())'"
+        assert development_guest.run(asked).stdout.startswith("/tmp/installed/")
+    finally:
+        development_guest.run("rm -rf /tmp/wheels /tmp/installed")
 
 
 @needs_toolkit
