@@ -85,7 +85,7 @@ WALLS = (
 
 
 def walls(process: Path) -> dict[str, object]:
-    """What bounds a process, as the kernel shows it."""
+    """Bounds of a process, as the kernel shows them."""
     status = rows(process / "status", *WALLS)
     status["NStgid"] = status["NStgid"].split()[-1]  # its number in its own namespace
     limits = (process / "limits").read_text()

@@ -39,7 +39,7 @@ class Launcher:
         :raise OSError: this process cannot be copied.
         """
         words = [ctypes.create_string_buffer(option) for option in (b"vgc-launch", *options)]
-        argv = (ctypes.c_char_p * (len(words) + 1))(*(ctypes.addressof(word) for word in words), None)
+        argv = (ctypes.c_char_p * (len(words) + 1))(*(ctypes.cast(word, ctypes.c_char_p) for word in words), None)
         ctypes.pythonapi.PyOS_BeforeFork()
         pid = int(self._library.vgc_launch_sibling(len(words), argv, kept, errors))
         if pid == 0:

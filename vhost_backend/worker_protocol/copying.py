@@ -1,4 +1,4 @@
-"""What the daemon and the fork server, which starts workers as copies of itself, agree on.
+"""Agreement between the daemon and the fork server, which starts workers as copies of itself.
 
 A request is one message on a ``SOCK_SEQPACKET`` socket: the launcher's options, NUL between them, with two descriptors, the
 worker's end of its socket to the daemon and its stderr. The answer is the process id of the launcher, which is a child of the

@@ -1,5 +1,5 @@
-/* The launcher as a library, for a process that has loaded what its jobs run: each goes on in a copy of it, and shares all
- * memory with it that neither has written to since.
+/* The launcher as a library, for a process that has loaded what its jobs run: each goes on in a copy of it, and shares
+ * all memory with it that neither has written to since.
  *
  * The copy is made before the walls, so what the caller has in memory must be fit for every job to see. Jobs also share
  * the addresses at which libraries and heap lie. */
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /* Starts a launcher as a child of the caller's parent, with `errors` as its stderr. Returns its process id or, on an
- * error, -1; and 0 in the job, which has descriptor VGC_JOB_FD, a copy of `kept`, and no other but 0, 1 and 2. The caller
- * has one thread. */
+ * error, -1; and 0 in the job, which has descriptor VGC_JOB_FD, a copy of `kept`, and no other but 0, 1 and 2. The
+ * caller has one thread. */
 long vgc_launch_sibling(int argc, char **argv, int kept, int errors)
 {
     struct vgc_options options;
