@@ -225,10 +225,10 @@ class FakeHost:
         self.asked: list[tuple[str, bool]] = []
         """VMs that were to be removed, "" for a reload, and whether now."""
 
-    def reload(self, *, now: bool) -> VmChanges:
+    async def reload(self, *, now: bool) -> VmChanges:
         return self._changes("", now=now, added=["new"])
 
-    def remove(self, vm: str, *, now: bool) -> VmChanges:
+    async def remove(self, vm: str, *, now: bool) -> VmChanges:
         return self._changes(vm, now=now, removed=[vm])
 
     def _changes(self, vm: str, *, now: bool, added: Sequence[str] = (), removed: Sequence[str] = ()) -> VmChanges:

@@ -76,8 +76,11 @@ class DaemonThread:
         pace: Pace | None = None,
         handed_over: Mapping[str, socket.socket] | None = None,
         forks: ForkServer | None = None,
+        **options: Any,
     ) -> None:
-        """`pace`: of the workers' heartbeat. Without one, a worker that a test holds up is left alone."""
+        """`pace`: of the workers' heartbeat. Without one, a worker that a test holds up is left alone. `options`: further ones
+        of `Daemon`.
+        """
         self._make: Callable[[], Daemon] = lambda: Daemon(
             config,
             compiler or FakeCompiler(),
@@ -87,6 +90,7 @@ class DaemonThread:
             forks=forks,
             policy=policy,
             pace=pace,
+            **options,
         )
         self._started: Future[tuple[Daemon, asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="daemon")

@@ -422,9 +422,9 @@ def test_connection_that_was_handed_over_can_be_cut_off(tmp_path: Path) -> None:
     with thread as daemon, FakeFrontend(ours, 1) as frontend:
         frontend.negotiate()
         frontend.wait_health(Health.READY)
-        assert daemon.ask(lambda served: served.remove("a")).waiting == ("a",)
+        assert daemon.begin(lambda served: served.remove("a")).result(ANSWERS_WITHIN_S).waiting == ("a",)
         assert frontend.config_read()  # it is served on
-        daemon.ask(lambda served: served.remove("a", now=True))
+        daemon.begin(lambda served: served.remove("a", now=True)).result(ANSWERS_WITHIN_S)
         until(lambda: not is_served(daemon, "a"))
         with FakeVm(tmp_path / "b.sock") as other:
             other.frontend.wait_health(Health.READY)
@@ -436,8 +436,8 @@ def test_vm_whose_connection_has_ended_can_be_removed_and_added(tmp_path: Path) 
         with FakeFrontend(ours, 1) as frontend:
             frontend.negotiate()
         until(lambda: not daemon.ask(lambda served: served.vms["a"].is_connected))
-        daemon.ask(lambda served: served.remove("a"))
+        daemon.begin(lambda served: served.remove("a")).result(ANSWERS_WITHIN_S)
         until(lambda: not is_served(daemon, "a"))
-        assert daemon.ask(lambda served: served.reload(config)).added == ("a",)
+        assert daemon.begin(lambda served: served.reload(config)).result(ANSWERS_WITHIN_S).added == ("a",)
         with FakeVm(tmp_path / "a.sock") as vm:
             vm.frontend.wait_health(Health.READY)

@@ -65,6 +65,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "daemon": COMMON | ENGINE_SIDE | {"config", "vhost_user", "control", "worker_protocol"},
         "doctor": COMMON | ENGINE_SIDE | {"config", "daemon"},
         "cli": COMMON | ENGINE_SIDE | {"config", "control", "daemon", "doctor"},
+        "entry": {"cli"},
     },
     "vhost_backend.control": {
         "links": set(),

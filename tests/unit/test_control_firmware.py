@@ -529,6 +529,25 @@ def test_floor_of_versions_outlasts_the_worker() -> None:
     run(test)
 
 
+def test_another_vm_of_the_name_inherits_no_firmware() -> None:
+    async def test(rig: Rig) -> None:
+        for vm in ("web1", "web2"):
+            await rig.add(vm)
+            await rig.manager.stage(image("3.0.0", "three"), [vm])
+            await rig.manager.activate("3.0.0", {vm: range(4)})
+            rig.lose(vm, died=False)
+        rig.lose("web1")
+        rig.manager.forget("web1")
+        await rig.add("web1")
+        await rig.add("web2")
+        assert (rig.active("web1"), rig.active("web2")) == ([BUILT_IN] * 4, ["3.0.0"] * 4)
+        await rig.manager.stage(image("2.0.0"), ["web1"])
+        with pytest.raises(FirmwareError, match=r"web2 has run firmware 3\.0\.0"):
+            await rig.manager.stage(image("2.0.0"), ["web2"])
+
+    run(test)
+
+
 def test_version_that_failed_does_not_raise_the_floor() -> None:
     async def test(rig: Rig) -> None:
         await rig.add("web1")

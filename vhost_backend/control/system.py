@@ -107,9 +107,11 @@ class ControlSystem:
         """Watches and steers a VM from now on."""
         self.registry.admit(vm)
 
-    def dismiss(self, name: str) -> None:
-        """Forgets a VM that has no worker."""
+    def dismiss(self, name: str, *, forget: bool = True) -> None:
+        """Removes a VM that has no worker; without `forget`, the next VM of this name is the same one, changed."""
         self.registry.dismiss(name)
+        if forget:
+            self.firmware.forget(name)
 
     def hello(self, peer: Peer) -> dict[str, Any]:
         """Answer to a peer's ``hello``."""

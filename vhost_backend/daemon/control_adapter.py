@@ -28,6 +28,7 @@ from vhost_backend.control.links.worker_channels import WorkerChannels
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu
 from vhost_backend.daemon.migration import MigrationError
+from vhost_backend.daemon.served_vm import ServedVm
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.errors import VgcError
 from vhost_backend.log import get_logger
@@ -75,9 +76,10 @@ class DaemonVmControl:
 class DaemonVm:
     """Implements `vhost_backend.control.links.vm_port.ControlledVm`."""
 
-    def __init__(self, vm: Vm, channels: WorkerChannels, engines: Engines) -> None:
+    def __init__(self, served: ServedVm, channels: WorkerChannels, engines: Engines) -> None:
         self.channels = channels
-        self._vm = vm
+        self._served = served
+        self._vm = served.vm
         self._engines = engines
 
     @property
@@ -109,6 +111,7 @@ class DaemonVm:
             stray_cpu_ns=cpu_time.stray_ns,
             quiesced=vm.quiesced,
             unseen="" if choice is None else choice.unseen,
+            problem=self._served.problem,
         )
         if stats is None:
             return facts
@@ -194,11 +197,11 @@ class Roster(Protocol):
     @property
     def vms(self) -> Mapping[str, Vm]: ...
 
-    def reload_file(self, *, now: bool) -> Reload:
+    async def reload_file(self, *, now: bool) -> Reload:
         """:raise VgcError: the configuration cannot be used; then nothing has changed."""
         ...
 
-    def remove(self, name: str, *, now: bool) -> Reload:
+    async def remove(self, name: str, *, now: bool) -> Reload:
         """:raise VgcError: it is the last one."""
         ...
 
@@ -238,13 +241,13 @@ class DaemonHost:
                 found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}
         return tuple(found.values())
 
-    def reload(self, *, now: bool) -> VmChanges:
+    async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():
-            return _changes(self._roster.reload_file(now=now))
+            return _changes(await self._roster.reload_file(now=now))
 
-    def remove(self, vm: str, *, now: bool) -> VmChanges:
+    async def remove(self, vm: str, *, now: bool) -> VmChanges:
         with _refusals():
-            return _changes(self._roster.remove(vm, now=now))
+            return _changes(await self._roster.remove(vm, now=now))
 
     async def watch(self) -> None:
         log = get_logger()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vhost_backend import sockets
@@ -43,12 +45,20 @@ _ADVICE: Final = "SIGHUP reads the configuration again; SIGTERM ends the daemon,
 _NO_FILE: Final = "vgcd has no configuration file that it could read again; SIGTERM ends it, and QEMU with it"
 _FIXED: Final = ("cache", "control", "cgroups", "users")
 """Keys that cannot change while the daemon runs."""
+_NO_ROOM: Final = "it is tried again until the host has room, or a reload changes or removes the VM"
+RETRY_S: Final = 5.0
+"""Pause between attempts to serve a VM for which the host had no room."""
 
 
 House: TypeAlias = Callable[[VmConfig, contextlib.ExitStack], VmConfig]
 """Gives a VM its quarters on the host, which the stack gives back. Raises `HostError` if the host has no room."""
 Source: TypeAlias = Callable[[], DaemonConfig]
 """Reads the configuration again. Raises `VgcError` if it is wrong, or does not fit this host."""
+
+
+def _real(path: Path) -> str:
+    """Name of a file that is the same for all paths to it."""
+    return os.path.realpath(path)
 
 
 def _as_it_is(vm: VmConfig, _lease: contextlib.ExitStack) -> VmConfig:
@@ -83,6 +93,7 @@ class Daemon:
         pace: Pace | None = DEFAULT_PACE,
         house: House = _as_it_is,
         source: Source | None = None,
+        retry_s: float = RETRY_S,
     ) -> None:
         """`forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
 
@@ -97,11 +108,17 @@ class Daemon:
         self._forks = forks
         self._house = house
         self._source = source
+        self._retry_s = retry_s
         self._compiler = compiler
         self._engines = engines
         self._handed_over = dict(handed_over or {})
         self._served: dict[str, ServedVm] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._changing = asyncio.Lock()
+        """Held while VMs come and go: one change waits for another."""
+        self._reloading: asyncio.Task[None] | None = None
+        self._has_reload_waiting = False
+        self._is_ending = False
         self._log = get_logger()
         self.vms: dict[str, Vm] = {}
         """VMs that are served, those that are to leave included."""
@@ -134,48 +151,95 @@ class Daemon:
             if self._forks is not None:
                 stack.callback(self._forks.close)
             stack.callback(self._close_all)
-            for vm in self.config.vms:
-                self._admit(vm, self._entrance(vm))
-            self._log.info("serving", vms={vm.name: str(vm.socket or "handed over") for vm in self.config.vms})
-            self._engines.begin(vm.engine for vm in self.config.vms)
-            if self._forks is not None:
-                await self._forks.start()  # frontends wait at the sockets meanwhile
-            if self.control is not None:
-                await stack.enter_async_context(self.control.running())
+            stack.push_async_callback(self._end_reloads)
+            async with self._changing:
+                for vm in self.config.vms:
+                    self._begin(vm)
+                self._log.info("serving", vms={vm.name: str(vm.socket or "handed over") for vm in self.config.vms})
+                self._engines.begin(vm.engine for vm in self.config.vms)
+                if self._forks is not None:
+                    await self._forks.start()  # frontends wait at the sockets meanwhile
+                if self.control is not None:
+                    await stack.enter_async_context(self.control.running())
             async with asyncio.TaskGroup() as self._tasks:
+                stack.callback(self._refuse_changes)
                 for name, served in self._served.items():
                     self._tasks.create_task(self._serve(served), name=name)
 
+    def _begin(self, config: VmConfig) -> None:
+        """Admits a VM with which the daemon starts."""
+        entrance = self._entrance(config)
+        try:
+            made = self._make(config)
+        except BaseException:
+            entrance.close()
+            raise
+        self._admit(made, entrance)
+
+    def _refuse_changes(self) -> None:
+        self._is_ending = True
+
+    async def _end_reloads(self) -> None:
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.wait([self._reloading])
+
     # ---- VMs come and go -------------------------------------------------------------------------
 
-    def reload_file(self, *, now: bool = False) -> Reload:
-        """Reads the configuration again, and serves its VMs.
+    async def reload_file(self, *, now: bool = False) -> Reload:
+        """Reads the configuration again, and serves its VMs. Waits for other changes that are under way.
 
         :raise VgcError: it cannot be used; then nothing changes.
         """
+        async with self._changing:
+            return await self._read_again(now=now)
+
+    def reload_soon(self) -> None:
+        """Reads the configuration again in the background, and logs the outcome.
+
+        A reload that waits for other changes reads the file when its turn comes: one serves all calls until then.
+        """
+        if not self._has_reload_waiting:
+            self._has_reload_waiting = True
+            self._reloading = asyncio.create_task(self._reload_logged(), name="reload")
+
+    async def _reload_logged(self) -> None:
+        async with self._changing:
+            self._has_reload_waiting = False
+            try:
+                done = await self._read_again(now=False)
+            except VgcError as error:
+                self._log.error("reload_refused", problems=str(error).splitlines(), advice="nothing has changed")
+            else:
+                self._log.info("reloaded", **{name: list(vms) for name, vms in asdict(done).items() if vms})
+
+    async def _read_again(self, *, now: bool) -> Reload:
         if self._source is None:
             raise ConfigError([_NO_FILE])
-        config = self._source()
-        done = self.reload(config, now=now)
+        config = await asyncio.to_thread(self._source)
+        done = await self._change(config, now=now)
         configure(config.log.format, config.log.level)
         return done
 
-    def remove(self, name: str, *, now: bool = False) -> Reload:
+    async def remove(self, name: str, *, now: bool = False) -> Reload:
         """Serves a VM no more once its frontend has gone, or `now`.
 
-        :raise ConfigError: it is the last one, with which the daemon would end.
+        :raise ConfigError: it is the last one, with which the daemon would end, or no VM has this name.
         """
-        rest = tuple(vm for vm in self.config.vms if vm.name != name)
-        if len(rest) == len(self.config.vms):  # it is leaving already
-            served = self._served[name]
-            if now:
-                served.cut_off()
-            return Reload(waiting=(name,) if served.vm.is_connected else ())
-        if not rest:
-            raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
-        return self.reload(replace(self.config, vms=rest), now=now)
+        async with self._changing:
+            if name not in self._served:
+                raise ConfigError([f"no VM {name}; there is: {', '.join(self._served)}"])
+            rest = tuple(vm for vm in self.config.vms if vm.name != name)
+            if len(rest) == len(self.config.vms):  # it is leaving already
+                served = self._served[name]
+                if now:
+                    served.cut_off()
+                return Reload(waiting=(name,) if served.vm.is_connected else ())
+            if not rest:
+                raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
+            return await self._change(replace(self.config, vms=rest), now=now)
 
-    def reload(self, config: DaemonConfig, *, now: bool = False) -> Reload:
+    async def reload(self, config: DaemonConfig, *, now: bool = False) -> Reload:
         """Serves the VMs of another configuration from now on; VMs whose settings are the same notice nothing.
 
         A removed VM leaves when its frontend does, or `now`. Other settings of a VM count from its next frontend on.
@@ -183,6 +247,11 @@ class Daemon:
         :raise ConfigError: more than the VMs and the log has changed, or a VM has no socket. Then nothing changes.
         :raise HostError: a socket cannot be bound, or a VM has no quarters. Likewise.
         """
+        async with self._changing:
+            return await self._change(config, now=now)
+
+    async def _change(self, config: DaemonConfig, *, now: bool) -> Reload:
+        """Gets ready all that the configuration needs, VM by VM, and then changes all at once."""
         if fixed := [key for key in _FIXED if getattr(config, key) != getattr(self.config, key)]:
             raise ConfigError([f"{key} has changed; allowed while vgcd runs: changes of vms and log" for key in fixed])
         wanted = {vm.name: vm for vm in config.vms}
@@ -191,11 +260,16 @@ class Daemon:
         changed = [vm for vm in config.vms if vm.name in served and served[vm.name] != vm]
         removed = [name for name, vm in served.items() if vm is not None and name not in wanted]
         with contextlib.ExitStack() as undo:
+            entrances, givers = await self._new_entrances([*added, *changed], wanted, undo)
+            admitted = []
             for vm in added:
-                self._admit(vm, self._entrance(vm))
-                undo.callback(self._dismiss, vm.name)
-            entrances = {vm.name: self._new_entrance(vm, undo) for vm in changed}
+                admitted.append(self._make(vm))
+                undo.callback(admitted[-1].close)
+                await asyncio.sleep(0)  # the other VMs are served meanwhile
+            if self._is_ending:
+                raise HostError("vgcd is ending")
             undo.pop_all()
+        entrances |= {name: giver.take_entrance() for name, giver in givers.items()}
         leaving = [item for item in self._served.values() if item.is_leaving] if now else []
         for vm in changed:
             self._served[vm.name].leave(vm, entrances[vm.name], now=now)
@@ -203,7 +277,8 @@ class Daemon:
             self._served[name].leave(now=now)
         for item in leaving:
             item.cut_off()
-        self._begin([vm.name for vm in added])
+        for item in admitted:
+            self._admit(item, entrances[item.vm.config.name])
         self._engines.begin(vm.engine for vm in (*added, *changed))
         self.config = config
         waiting = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
@@ -211,13 +286,32 @@ class Daemon:
             self._let_go(item)
         return Reload(tuple(vm.name for vm in added), tuple(removed), tuple(vm.name for vm in changed), tuple(waiting))
 
-    def _new_entrance(self, config: VmConfig, undo: contextlib.ExitStack) -> Entrance | None:
-        """Entrance of a VM that is served already; None: it keeps the one that it has."""
-        if self._served[config.name].has_entrance_at(config.socket):
-            return None
-        entrance = self._entrance(config)
-        undo.callback(entrance.close)
-        return entrance
+    async def _new_entrances(
+        self, vms: Iterable[VmConfig], wanted: Mapping[str, VmConfig], undo: contextlib.ExitStack
+    ) -> tuple[dict[str, Entrance | None], dict[str, ServedVm]]:
+        """Entrances of VMs, None where a VM keeps the one that it has, and the VMs that others take theirs from.
+
+        :raise ConfigError: a VM has no socket, or one that another VM keeps.
+        :raise HostError: a socket cannot be bound.
+        """
+        holders = {_real(path): item for item in self._served.values() if (path := item.path) is not None}
+        entrances: dict[str, Entrance | None] = {}
+        givers: dict[str, ServedVm] = {}
+        for vm in vms:
+            own = self._served.get(vm.name)
+            holder = None if vm.socket is None else holders.get(_real(vm.socket))
+            if own is not None and own.has_entrance_at(vm.socket):
+                entrances[vm.name] = None
+            elif holder is None:
+                entrances[vm.name] = entrance = self._entrance(vm)
+                undo.callback(entrance.close)
+                await asyncio.sleep(0)
+            elif (other := wanted.get(holder.vm.config.name)) is not None and holder.has_entrance_at(other.socket):
+                text = f"a path that vms.{other.name} does not use"
+                raise ConfigError([f"vms.{vm.name}.socket is {str(vm.socket)!r}; allowed: {text}"])
+            else:
+                givers[vm.name] = holder
+        return entrances, givers
 
     def _entrance(self, config: VmConfig) -> Entrance:
         sock = self._handed_over.pop(config.name, None)
@@ -228,25 +322,23 @@ class Daemon:
             raise ConfigError([text])
         return Entrance(sockets.bound(config.socket))
 
-    def _admit(self, config: VmConfig, entrance: Entrance) -> None:
-        """Makes a VM ready to be served.
+    def _make(self, config: VmConfig) -> ServedVm:
+        """Makes a VM, which nobody knows yet.
 
-        :raise HostError: it has no quarters; the entrance is closed then.
+        :raise HostError: it has no quarters.
         """
         lease = contextlib.ExitStack()
         control = self._control_of(config)
         try:
-            vm = self._make_vm(self._house(config, lease), control=control)
+            made = ServedVm(self._make_vm(self._house(config, lease), control=control), lease)
         except BaseException:
             lease.close()
-            entrance.close()
             raise
-        self.vms[config.name] = vm
-        self._served[config.name] = ServedVm(vm, entrance, lease)
-        if self.control is not None and control is not None:
+        if control is not None:
             from vhost_backend.daemon.control_adapter import DaemonVm
 
-            self.control.admit(DaemonVm(vm, control.channels, self._engines))
+            made.controlled = DaemonVm(made, control.channels, self._engines)
+        return made
 
     def _control_of(self, config: VmConfig) -> DaemonVmControl | None:
         """The VM's side of the control system, whose modules take 13 MiB: they are imported where it is on."""
@@ -256,38 +348,63 @@ class Daemon:
 
         return DaemonVmControl(config.name, self.config.control, self._bus)
 
-    def _dismiss(self, name: str) -> None:
-        """Ends a VM that has no frontend."""
+    def _admit(self, served: ServedVm, entrance: Entrance | None, waiting: Sequence[socket.socket] = ()) -> None:
+        """Serves a VM from now on, at `entrance`, which it owns, and the connections in `waiting`, too."""
+        assert entrance is not None
+        name = served.vm.config.name
+        served.open(entrance, waiting)
+        self.vms[name] = served.vm
+        self._served[name] = served
+        if self.control is not None and served.controlled is not None:
+            self.control.admit(served.controlled)
+        if self._tasks is not None:  # else all of them begin soon
+            self._tasks.create_task(self._serve(served), name=name)
+
+    def _dismiss(self, name: str, *, forget: bool) -> None:
+        """Ends a VM that has no frontend; with `forget`, the next one of this name is another VM."""
         self._served.pop(name).close()
         del self.vms[name]
         if self.control is not None:
-            self.control.dismiss(name)
-
-    def _begin(self, names: Iterable[str]) -> None:
-        if self._tasks is None:  # all of them begin soon
-            return
-        for name in names:
-            self._tasks.create_task(self._serve(self._served[name]), name=name)
+            self.control.dismiss(name, forget=forget)
 
     async def _serve(self, served: ServedVm) -> None:
         await served.run()
-        if served.is_leaving:
-            self._let_go(served)
+        async with self._changing:
+            if served.is_leaving and self._is_current(served):
+                self._let_go(served)
+                await asyncio.sleep(0)  # many VMs may leave at once
+
+    def _is_current(self, served: ServedVm) -> bool:
+        return self._served.get(served.vm.config.name) is served
 
     def _let_go(self, served: ServedVm) -> None:
-        """Dismisses a VM that has left, and admits its successor."""
-        name, successor, entrance = served.vm.config.name, served.successor, served.take_entrance()
-        self._dismiss(name)
-        if successor is None or entrance is None:
+        """Dismisses a VM that has left, and admits its successor as soon as the host has room for it."""
+        name, successor = served.vm.config.name, served.successor
+        if successor is None or not served.is_open:
+            self._dismiss(name, forget=True)
             self._log.info("vm_left", vm=name)
             return
+        served.end_lease()
         try:
-            self._admit(successor, entrance)
+            made = self._make(successor)
         except HostError as error:
-            self._log.error("vm_not_served", vm=name, error=str(error))
-        else:
-            self._begin([name])
-            self._log.info("vm_changed", vm=name)
+            if served.problem != str(error):
+                self._log.error("vm_not_served", vm=name, error=str(error), advice=_NO_ROOM)
+            served.problem = str(error)
+            if served.retry is None and self._tasks is not None:
+                served.retry = self._tasks.create_task(self._try_again(served))
+            return
+        entrance, waiting = served.take_entrance(), served.take_waiting()
+        self._dismiss(name, forget=False)
+        self._admit(made, entrance, waiting)
+        self._log.info("vm_changed", vm=name)
+
+    async def _try_again(self, served: ServedVm) -> None:
+        """Admits the successor of a VM for which the host had no room. Cancelled with the VM's end."""
+        while self._is_current(served):
+            await asyncio.sleep(self._retry_s)
+            async with self._changing:
+                self._let_go(served)
 
     def _close_all(self) -> None:
         for served in self._served.values():
@@ -312,12 +429,7 @@ def _reload(daemon: Daemon) -> None:
     if not daemon.can_reload:
         get_logger().warning("sighup_ignored", signal="SIGHUP", advice=_NO_FILE)
         return
-    try:
-        done = daemon.reload_file()
-    except VgcError as error:
-        get_logger().error("reload_refused", problems=str(error).splitlines(), advice="nothing has changed")
-    else:
-        get_logger().info("reloaded", **{name: list(vms) for name, vms in asdict(done).items() if vms})
+    daemon.reload_soon()
 
 
 async def _run_until_signal(daemon: Daemon) -> None:

@@ -115,21 +115,26 @@ class Vm:
 
     # ---- connections -----------------------------------------------------------------------------
 
-    async def serve(self, sock: socket.socket) -> None:
+    async def serve(self, sock: socket.socket) -> bool:
         """Serves one connection to its end; a second one at the same time is refused.
 
         The refusal waits a little: when QEMU is restarted, the end of the old connection may be noticed after the new
         one. Only one connection waits: a frontend that connects without end must not use up the daemon's descriptors.
+
+        :return: False if the VM is to leave, and `sock`, which stays open, was not served.
         """
-        with sock:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(sock)
             if not await self._enter():
                 self._log.warning("connection_refused", reason="another frontend is connected", guest=True)
-                return
+                return True
             try:
                 if self.admits:
                     await self._serve(sock)
-                else:
-                    self._log.warning("connection_refused", reason="the VM is to leave", guest=True)
+                    return True
+                self._log.info("connection_not_served", reason="the VM is to leave", guest=True)
+                stack.pop_all()
+                return False
             finally:
                 self._lock.release()
 

@@ -94,6 +94,8 @@ class VmInfo(TypedDict):
     """True from ``quiesce``, or a policy that quiesces, until ``resume``: the VM takes no new requests."""
     unseen: NotRequired[str]
     """Reason why the VM's programs have no hooks and its kernels cannot be watched; absent if they have hooks."""
+    problem: NotRequired[str]
+    """Reason why the host cannot serve the VM with its settings now; it is tried again. Absent if the host can."""
     generation: int
     """Generation of the worker: rises whenever the worker is replaced."""
     memory_quota_bytes: int

@@ -696,6 +696,7 @@ export type VmInfo = {
   memory_quota_bytes: number;
   memory_used_bytes: number;
   pes: number;
+  problem?: string;
   quiesced?: boolean;
   requests_done: number;
   requests_failed: number;

@@ -31,6 +31,10 @@ class VersionFloors:
         """Notes that a version has failed on the VM, which is then back at the floor from before."""
         self._ran.get(vm, set()).discard(version)
 
+    def forget_vm(self, vm: str) -> None:
+        """Notes that the VM has left; a new VM may have its name."""
+        self._ran.pop(vm, None)
+
     def refuse_older(self, vm: str, version: str) -> None:
         """Refuses a version below the floor.
 

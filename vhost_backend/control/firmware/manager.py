@@ -131,6 +131,15 @@ class FirmwareManager:
         self._condemn(vm, version, f"element {report.pe}: {unit.pes[report.pe].text}")
         self._tasks.spawn(self._leave(unit, version))
 
+    def forget(self, vm: str) -> None:
+        """Forgets a VM that has left: a new VM of its name starts with the built-in version."""
+        self._units.pop(vm, None)
+        self._standing.pop(vm, None)
+        self._condemned = {(name, version) for name, version in self._condemned if name != vm}
+        self._floors.forget_vm(vm)
+        if vm in self._locks and not self._locks[vm].locked():
+            del self._locks[vm]
+
     # ---- verbs -------------------------------------------------------------------------------------
 
     def info(self, visible: Callable[[str], bool] = lambda _vm: True) -> FirmwareInfo:

@@ -71,6 +71,8 @@ class HostCommands:
         }
         if facts.unseen:
             info["unseen"] = facts.unseen
+        if facts.problem:
+            info["problem"] = facts.problem
         return info
 
     async def _stat(self, caller: Caller, asked: Stat.Request) -> Stats:

@@ -26,13 +26,13 @@ class VmCommands:
         if caller.peer.vms is not None:
             raise RefusedError("denied", "reload_vms is about all VMs; allowed: a token without vms")
         try:
-            return self._host.reload(now=asked.now)
+            return await self._host.reload(now=asked.now)
         except HostRefusedError as error:
             raise RefusedError("failed", str(error)) from None
 
     async def _remove(self, caller: Caller, asked: RemoveVm.Request) -> VmChanges:
         side = self._registry.side(caller.peer, asked.vm)
         try:
-            return self._host.remove(side.name, now=asked.now)
+            return await self._host.remove(side.name, now=asked.now)
         except HostRefusedError as error:
             raise RefusedError("failed", str(error)) from None

@@ -44,6 +44,8 @@ class VmFacts:
     quiesced: bool = False
     unseen: str = ""
     """Reason why the control system does not see what the VM's kernels do; "" if it does."""
+    problem: str = ""
+    """Reason why the VM is not served with its settings; "" if it is."""
     pes_quota: int = 0
     """Largest number of elements that the VM may be given; 0: the present number."""
 
@@ -128,14 +130,14 @@ class Host(Protocol):
         """All GPUs of the host, with the software GPU."""
         ...
 
-    def reload(self, *, now: bool) -> VmChanges:
+    async def reload(self, *, now: bool) -> VmChanges:
         """Serves the VMs of the configuration as it is now; VMs that leave lose their frontend if `now`.
 
         :raise HostRefusedError: the configuration is wrong; then nothing has changed.
         """
         ...
 
-    def remove(self, vm: str, *, now: bool) -> VmChanges:
+    async def remove(self, vm: str, *, now: bool) -> VmChanges:
         """Serves a VM no more once its frontend has gone, or `now`.
 
         :raise HostRefusedError: it is the last one.
