@@ -30,6 +30,7 @@ from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.daemon.fork_server import ForkServer, modules_of
+from vhost_backend.daemon.roll import VmStore, state_folder
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
@@ -167,10 +168,16 @@ def _single(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.config)
     handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
-    return _serve(config, handed_over, lambda: _checked(configuration.load(arguments.config)))
+    store = VmStore(state_folder(config, os.environ))
+    return _serve(config, handed_over, lambda: configuration.load(arguments.config), store)
 
 
-def _serve(config: DaemonConfig, handed_over: dict[str, Any], source: server.Source | None = None) -> int:
+def _serve(
+    config: DaemonConfig,
+    handed_over: dict[str, Any],
+    source: server.Source | None = None,
+    store: VmStore | None = None,
+) -> int:
     log.configure(config.log.format, config.log.level)
     _checked(config)
     with contextlib.ExitStack() as lease:
@@ -193,6 +200,8 @@ def _serve(config: DaemonConfig, handed_over: dict[str, Any], source: server.Sou
             forks=forks,
             house=house,
             source=source,
+            check=_checked,
+            store=store,
         )
         server.run(daemon)
     return 0

@@ -39,6 +39,8 @@ class FakeHost:
         """The ``send`` requests so far, in order of arrival."""
         self.reloads: list[Fields] = []
         """The ``reload_vms`` requests so far."""
+        self.added: list[Fields] = []
+        """The ``add_vm`` requests so far."""
         self.reload_problem = ""
         self._instance_numbers = itertools.count(1)
         self._channel_numbers = itertools.count(1)
@@ -339,6 +341,12 @@ class FakeHost:
             raise Refusal("failed", self.reload_problem)
         self.reloads.append(fields)
         return {"added": ["new"], "removed": [], "changed": [], "waiting": []}
+
+    def do_add_vm(self, fields: Fields) -> Any:
+        if self.reload_problem:
+            raise Refusal("failed", self.reload_problem)
+        self.added.append(fields)
+        return {"added": [fields["vm"]], "removed": [], "changed": [], "waiting": []}
 
     def do_remove_vm(self, fields: Fields) -> Any:
         vm = self._vm(fields)

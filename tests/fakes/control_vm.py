@@ -223,10 +223,17 @@ class FakeHost:
     def __init__(self) -> None:
         self.problem = ""
         self.asked: list[tuple[str, bool]] = []
-        """VMs that were to be removed, "" for a reload, and whether now."""
+        """VMs that were to be added or removed, "" for a reload, and whether now."""
+        self.added: dict[str, tuple[Mapping[str, Any], bool]] = {}
+        """Settings of the VMs that were added, and whether they persist."""
 
     async def reload(self, *, now: bool) -> VmChanges:
         return self._changes("", now=now, added=["new"])
+
+    async def add(self, vm: str, settings: Mapping[str, Any], *, persists: bool) -> VmChanges:
+        done = self._changes(vm, now=False, added=[vm])
+        self.added[vm] = (settings, persists)
+        return done
 
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
         return self._changes(vm, now=now, removed=[vm])

@@ -329,6 +329,7 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("POST", "/workers/{host}/{vm}/quiesce", "/workers/h1/h1-vm0/quiesce", None),
         ("POST", "/workers/{host}/{vm}/resume", "/workers/h1/h1-vm0/resume", None),
         ("POST", "/vms/reload", "/vms/reload", {}),
+        ("POST", "/vms/{host}/add", "/vms/h1/add", {"vm": "web9", "socket": "/run/web9", "pes": 2}),
         ("POST", "/vms/{host}/{vm}/remove", "/vms/h1/h1-vm0/remove", {}),
         ("POST", "/firmware/stage", "/firmware/stage", {"image": image}),
         ("GET", "/firmware", "/firmware", None),

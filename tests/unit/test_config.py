@@ -44,6 +44,7 @@ def test_example_is_valid_and_shows_every_key() -> None:
         "format",
         "level",
         "cache",
+        "state",
         "defaults",
     ]
     assert [key for key in keys if f"{key}:" not in text] == []

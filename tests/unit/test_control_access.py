@@ -259,6 +259,7 @@ def test_balance_policies_and_reloads_need_access_to_all_vms(tmp_path: Path) -> 
         assert (await owner.refusal("balance")).kind == "denied"
         assert (await owner.refusal("set_policies", policies=[])).kind == "denied"
         assert (await owner.refusal("reload_vms")).kind == "denied"
+        assert (await owner.refusal("add_vm", vm="web3", socket="/run/3")).kind == "denied"
 
     tell(tmp_path, story, token_file(tmp_path, token))
 

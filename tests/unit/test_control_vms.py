@@ -1,4 +1,4 @@
-"""The verbs ``reload_vms`` and ``remove_vm``, and VMs that come to the control system and leave it."""
+"""The verbs ``reload_vms``, ``add_vm`` and ``remove_vm``, and VMs that come to the control system and leave it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ def test_configuration_is_read_again(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_vm_is_added(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        done = await client.ask("add_vm", vm="web3", socket="/run/3", pes=2, memory="1G", engine="cpu", persist=True)
+        assert done["added"] == ["web3"]
+        await client.ask("add_vm", vm="web4", socket="/run/4")
+        assert rig.host.added == {
+            "web3": ({"socket": "/run/3", "engine": "cpu", "quota": {"pes": 2, "memory": "1G"}}, True),
+            "web4": ({"socket": "/run/4"}, False),
+        }
+        for fields in ({"vm": "web5"}, {"vm": "web5", "socket": "/run/5", "colour": "red"}, {"vm": "", "socket": "/s"}):
+            assert (await client.refusal("add_vm", **fields)).kind == "malformed"
+
+    tell(tmp_path, story)
+
+
 def test_vm_is_removed(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         assert (await client.ask("remove_vm", vm="web1"))["waiting"] == ["web1"]
@@ -46,7 +61,8 @@ def test_vm_is_removed(tmp_path: Path) -> None:
 def test_refusal_of_the_host_reaches_the_caller(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.host.problem = "f.yaml:3: vms.a.num_queues is 0"
-        for verb, fields in (("reload_vms", {}), ("remove_vm", {"vm": "web1"})):
+        new = {"vm": "web3", "socket": "/run/3"}
+        for verb, fields in (("reload_vms", {}), ("add_vm", new), ("remove_vm", {"vm": "web1"})):
             refused = await client.refusal(verb, **fields)
             assert (refused.kind, str(refused)) == ("failed", f"failed: {rig.host.problem}")
 
@@ -60,6 +76,7 @@ def test_only_administrators_may(tmp_path: Path) -> None:
     async def story(rig: Rig, _client: Client) -> None:
         client = await rig.client(secret)
         assert (await client.refusal("reload_vms")).kind == "denied"
+        assert (await client.refusal("add_vm", vm="web3", socket="/run/3")).kind == "denied"
         assert (await client.refusal("remove_vm", vm="web1")).kind == "denied"
         assert rig.host.asked == []
 

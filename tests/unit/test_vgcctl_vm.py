@@ -1,4 +1,4 @@
-"""``vgcctl vm``: list, show, reload, remove."""
+"""``vgcctl vm``: list, show, reload, add, remove."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ def test_configuration_is_read_again(tmp_path: Path) -> None:
         refused = await vgcctl("vm", "reload", "--daemon", daemon.url)
         assert refused.code != 0
         assert daemon.host.reload_problem in refused.err
+
+    with_daemon(tmp_path, test)
+
+
+def test_vm_is_added(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        options = ("--socket", "/run/web9", "--region", "256M", "--pes", "2", "--queue-depth", "64", "--persist")
+        done = await vgcctl("vm", "add", "web9", *options, "--daemon", daemon.url)
+        assert (done.code, "h1: added web9" in done.err) == (0, True)
+        answer = await vgcctl("vm", "add", "h1/web8", "--socket", "/run/web8", "--json", "--daemon", daemon.url)
+        assert answer.json["added"] == ["web8"]
+        assert daemon.host.added == [
+            {"vm": "web9", "socket": "/run/web9", "region": "256M", "pes": 2, "queue_depth": 64, "persist": True},
+            {"vm": "web8", "socket": "/run/web8"},
+        ]
+        daemon.host.reload_problem = "added VMs: vms.web9.region is '3M'; allowed: a power of two"
+        refused = await vgcctl("vm", "add", "web9", "--socket", "/s", "--region", "3M", "--daemon", daemon.url)
+        assert (refused.code != 0, daemon.host.reload_problem in refused.err) == (True, True)
+        assert (await vgcctl("vm", "add", "web9", "--daemon", daemon.url)).code == 2  # without a socket
 
     with_daemon(tmp_path, test)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -117,6 +117,10 @@ class DaemonConfig:
     """Control groups of VMs: auto, where the host has them; required; or off."""
     overcommit: bool = False
     """True: VMs together may use more processing elements and memory than the host has."""
+    state: Path | None = None
+    """Folder of what the daemon remembers over restarts; None: the default one."""
+    defaults: Located | None = None
+    """Settings of VMs that do not have them; those of `vms` have been merged."""
     users: UserRange | None = None
     """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
 
@@ -256,12 +260,35 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
         raise ConfigError(problems.found)
     keys: dict[str, Parser[Any]] = {"vms": _unparsed, "defaults": _unparsed, "log": _log, "cache": path_of}
     keys |= {"control": parse_control, "users": _users, "cgroups": choice("auto", "required", "off")}
-    keys["overcommit"] = flag
+    keys |= {"overcommit": flag, "state": path_of}
     table = table_of(problems, "", root, keys)
-    vms = _vms(problems, table.pop("vms", None), _defaults(problems, table.pop("defaults", None)))
+    defaults = _defaults(problems, table.pop("defaults", None))
+    vms = _vms(problems, table.pop("vms", None), defaults)
     if problems.found:
         raise ConfigError(list(dict.fromkeys(problems.found)))
-    return DaemonConfig(vms=vms, **table)
+    return DaemonConfig(vms=vms, defaults=defaults, **table)
+
+
+def with_vms(config: DaemonConfig, more: Mapping[str, Mapping[str, Any]], source: str) -> DaemonConfig:
+    """Adds VMs to a configuration, by name, with settings as in its section ``vms``; `source` names them in messages.
+
+    :raise ConfigError: the settings are wrong, or two VMs have the same socket or region file.
+    """
+    problems = Problems(source, numbered=False)
+    rows = {name: _located(settings) for name, settings in more.items()}
+    vms = (*config.vms, *(_vm(problems, name, _merged(config.defaults, row)) for name, row in rows.items()))
+    if len(vms) > MAX_VMS:
+        problems.note(0, f"there would be {len(vms)} VMs; allowed: {MAX_VMS}")
+    for key in _OWN_PATHS:
+        _check_own(problems, key, vms, rows)
+    if problems.found:
+        raise ConfigError(list(dict.fromkeys(problems.found)))
+    return replace(config, vms=vms)
+
+
+def _located(value: object) -> Located:
+    """Value in the form that YAML is read in, without a line."""
+    return Located({key: _located(item) for key, item in value.items()} if isinstance(value, dict) else value, 0)
 
 
 def _defaults(problems: Problems, at: Located | None) -> Located | None:

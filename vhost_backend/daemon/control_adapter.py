@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
@@ -35,7 +35,7 @@ from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
-from virtio_proto.control.api import GpuInfo
+from virtio_proto.control.api import GpuInfo, VmOrigin
 from virtio_proto.control.verbs.vms import VmChanges
 
 SOFTWARE_GPU: Final = "cpu"
@@ -76,8 +76,9 @@ class DaemonVmControl:
 class DaemonVm:
     """Implements `vhost_backend.control.links.vm_port.ControlledVm`."""
 
-    def __init__(self, served: ServedVm, channels: WorkerChannels, engines: Engines) -> None:
+    def __init__(self, served: ServedVm, channels: WorkerChannels, engines: Engines, roster: Roster) -> None:
         self.channels = channels
+        self._roster = roster
         self._served = served
         self._vm = served.vm
         self._engines = engines
@@ -111,6 +112,7 @@ class DaemonVm:
             stray_cpu_ns=cpu_time.stray_ns,
             quiesced=vm.quiesced,
             unseen="" if choice is None else choice.unseen,
+            origin=self._roster.origin(self.name),
             problem=self._served.problem,
         )
         if stats is None:
@@ -201,6 +203,14 @@ class Roster(Protocol):
         """:raise VgcError: the configuration cannot be used; then nothing has changed."""
         ...
 
+    async def add(self, name: str, settings: Mapping[str, Any], *, persists: bool) -> Reload:
+        """:raise VgcError: the VM cannot be served with these settings; then nothing has changed."""
+        ...
+
+    def origin(self, name: str) -> VmOrigin:
+        """Place from which a VM comes."""
+        ...
+
     async def remove(self, name: str, *, now: bool) -> Reload:
         """:raise VgcError: it is the last one."""
         ...
@@ -244,6 +254,10 @@ class DaemonHost:
     async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():
             return _changes(await self._roster.reload_file(now=now))
+
+    async def add(self, vm: str, settings: Mapping[str, Any], *, persists: bool) -> VmChanges:
+        with _refusals():
+            return _changes(await self._roster.add(vm, settings, persists=persists))
 
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
         with _refusals():

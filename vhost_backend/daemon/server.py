@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -22,6 +22,7 @@ from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
+from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore
 from vhost_backend.daemon.runstate import StateError
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -29,6 +30,7 @@ from vhost_backend.daemon.vm import Vm
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.log import configure, get_logger
+from virtio_proto.control.api import VmOrigin
 
 if TYPE_CHECKING:
     from vhost_backend.control.system import ControlSystem
@@ -43,7 +45,7 @@ _IGNORED: Final[Mapping[signal.Signals, str]] = {
 """Events of signals that end other programs by default. If the daemon ends, so does every QEMU that it serves."""
 _ADVICE: Final = "SIGHUP reads the configuration again; SIGTERM ends the daemon, and QEMU with it"
 _NO_FILE: Final = "vgcd has no configuration file that it could read again; SIGTERM ends it, and QEMU with it"
-_FIXED: Final = ("cache", "control", "cgroups", "users")
+_FIXED: Final = ("cache", "control", "cgroups", "state", "users")
 """Keys that cannot change while the daemon runs."""
 _NO_ROOM: Final = "it is tried again until the host has room, or a reload changes or removes the VM"
 RETRY_S: Final = 5.0
@@ -53,7 +55,9 @@ RETRY_S: Final = 5.0
 House: TypeAlias = Callable[[VmConfig, contextlib.ExitStack], VmConfig]
 """Gives a VM its quarters on the host, which the stack gives back. Raises `HostError` if the host has no room."""
 Source: TypeAlias = Callable[[], DaemonConfig]
-"""Reads the configuration again. Raises `VgcError` if it is wrong, or does not fit this host."""
+"""Reads the configuration again. Raises `VgcError` if it is wrong."""
+Check: TypeAlias = Callable[[DaemonConfig], DaemonConfig]
+"""Returns a configuration that fits this host, and raises `VgcError` if it does not."""
 
 
 def _real(path: Path) -> str:
@@ -63,6 +67,10 @@ def _real(path: Path) -> str:
 
 def _as_it_is(vm: VmConfig, _lease: contextlib.ExitStack) -> VmConfig:
     return vm
+
+
+def _unchecked(config: DaemonConfig) -> DaemonConfig:
+    return config
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,12 @@ class Daemon:
         pace: Pace | None = DEFAULT_PACE,
         house: House = _as_it_is,
         source: Source | None = None,
+        check: Check = _unchecked,
+        store: VmStore | None = None,
         retry_s: float = RETRY_S,
     ) -> None:
         """`forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
+        `store`: of added VMs; None: they end with the daemon.
 
         :raise ConfigError: a key for firmware cannot be used.
         """
@@ -108,6 +119,9 @@ class Daemon:
         self._forks = forks
         self._house = house
         self._source = source
+        self._check = check
+        self._store = store
+        self._roll = Roll(config)
         self._retry_s = retry_s
         self._compiler = compiler
         self._engines = engines
@@ -155,6 +169,7 @@ class Daemon:
             async with self._changing:
                 for vm in self.config.vms:
                     self._begin(vm)
+                self._restore()
                 self._log.info("serving", vms={vm.name: str(vm.socket or "handed over") for vm in self.config.vms})
                 self._engines.begin(vm.engine for vm in self.config.vms)
                 if self._forks is not None:
@@ -175,6 +190,46 @@ class Daemon:
             entrance.close()
             raise
         self._admit(made, entrance)
+
+    def _restore(self) -> None:
+        """Admits the VMs that are to outlast the daemon; it starts without those that cannot be served."""
+        if self._store is None:
+            return
+        try:
+            stored = self._store.load()
+        except ConfigError as error:
+            self._log.error("added_vms_lost", problem=str(error), advice="vgcd serves the VMs of its configuration")
+            return
+        own = {vm.name for vm in self.config.vms}
+        stored = {name: settings for name, settings in stored.items() if name not in own}
+        try:
+            self._restore_these(stored)
+        except VgcError:
+            for name, settings in stored.items():  # some can be served
+                try:
+                    self._restore_these({name: settings})
+                except VgcError as error:
+                    self._leave_out(self._store, name, settings, error)
+
+    def _restore_these(self, stored: Mapping[str, Settings]) -> None:
+        """:raise VgcError: their settings are wrong, or they do not fit; then none of these VMs is admitted."""
+        roll = self._roll
+        for name, settings in stored.items():
+            roll = roll.with_added(name, AddedVm(settings, persists=True))
+        config = self._check(roll.config())
+        for vm in [vm for vm in config.vms if vm.name in stored]:
+            try:
+                self._begin(vm)
+            except VgcError as error:
+                assert self._store is not None
+                self._leave_out(self._store, vm.name, stored[vm.name], error)
+                roll = roll.without(vm.name)
+        self._roll, self.config = roll, roll.config()
+
+    def _leave_out(self, store: VmStore, name: str, settings: Settings, error: VgcError) -> None:
+        store.left_out[name] = settings
+        advice = f"it stays in {store.file} until a VM of its name is added"
+        self._log.error("added_vm_not_served", vm=name, problems=str(error).splitlines(), advice=advice)
 
     def _refuse_changes(self) -> None:
         self._is_ending = True
@@ -217,7 +272,7 @@ class Daemon:
         if self._source is None:
             raise ConfigError([_NO_FILE])
         config = await asyncio.to_thread(self._source)
-        done = await self._change(config, now=now)
+        done = await self._rebase(config, now=now)
         configure(config.log.format, config.log.level)
         return done
 
@@ -229,15 +284,31 @@ class Daemon:
         async with self._changing:
             if name not in self._served:
                 raise ConfigError([f"no VM {name}; there is: {', '.join(self._served)}"])
-            rest = tuple(vm for vm in self.config.vms if vm.name != name)
-            if len(rest) == len(self.config.vms):  # it is leaving already
+            if self.origin(name) == "leaving":
                 served = self._served[name]
                 if now:
                     served.cut_off()
                 return Reload(waiting=(name,) if served.vm.is_connected else ())
-            if not rest:
+            if len(self.config.vms) == 1:
                 raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
-            return await self._change(replace(self.config, vms=rest), now=now)
+            roll = self._roll.without(name)
+            return await self._change(roll, roll.config(), now=now)
+
+    async def add(self, name: str, settings: Settings, *, persists: bool = False) -> Reload:
+        """Serves one VM more; if it `persists`, after a restart of the daemon again.
+
+        :raise ConfigError: the settings are wrong, or a VM has this name or its socket. Then nothing changes.
+        :raise HostError: the VM cannot be served, or cannot be saved. Likewise.
+        """
+        async with self._changing:
+            if persists and self._store is None:
+                raise ConfigError([f"{name} cannot persist: vgcd has no configuration file; allowed: without persist"])
+            roll = self._roll.with_added(name, AddedVm(settings, persists))
+            return await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+
+    def origin(self, name: str) -> VmOrigin:
+        """Place from which a VM comes."""
+        return self._roll.origin(name, has_file=self.can_reload)
 
     async def reload(self, config: DaemonConfig, *, now: bool = False) -> Reload:
         """Serves the VMs of another configuration from now on; VMs whose settings are the same notice nothing.
@@ -248,10 +319,18 @@ class Daemon:
         :raise HostError: a socket cannot be bound, or a VM has no quarters. Likewise.
         """
         async with self._changing:
-            return await self._change(config, now=now)
+            return await self._rebase(config, now=now)
 
-    async def _change(self, config: DaemonConfig, *, now: bool) -> Reload:
-        """Gets ready all that the configuration needs, VM by VM, and then changes all at once."""
+    async def _rebase(self, base: DaemonConfig, *, now: bool) -> Reload:
+        roll = self._roll.with_base(base)
+        return await self._change(roll, await asyncio.to_thread(self._checked, roll), now=now)
+
+    def _checked(self, roll: Roll) -> DaemonConfig:
+        """:raise VgcError: a VM's settings are wrong, or more than this host has."""
+        return self._check(roll.config())
+
+    async def _change(self, roll: Roll, config: DaemonConfig, *, now: bool) -> Reload:
+        """Gets ready all that the roll's configuration needs, VM by VM, and then changes all at once."""
         if fixed := [key for key in _FIXED if getattr(config, key) != getattr(self.config, key)]:
             raise ConfigError([f"{key} has changed; allowed while vgcd runs: changes of vms and log" for key in fixed])
         wanted = {vm.name: vm for vm in config.vms}
@@ -266,6 +345,8 @@ class Daemon:
                 admitted.append(self._make(vm))
                 undo.callback(admitted[-1].close)
                 await asyncio.sleep(0)  # the other VMs are served meanwhile
+            if self._store is not None and roll.persistent() != self._roll.persistent():
+                await asyncio.to_thread(self._store.save, roll.persistent())
             if self._is_ending:
                 raise HostError("vgcd is ending")
             undo.pop_all()
@@ -280,7 +361,7 @@ class Daemon:
         for item in admitted:
             self._admit(item, entrances[item.vm.config.name])
         self._engines.begin(vm.engine for vm in (*added, *changed))
-        self.config = config
+        self._roll, self.config = roll, config
         waiting = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
         for item in [item for item in self._served.values() if item.is_leaving and item.has_ended]:
             self._let_go(item)
@@ -337,7 +418,7 @@ class Daemon:
         if control is not None:
             from vhost_backend.daemon.control_adapter import DaemonVm
 
-            made.controlled = DaemonVm(made, control.channels, self._engines)
+            made.controlled = DaemonVm(made, control.channels, self._engines, self)
         return made
 
     def _control_of(self, config: VmConfig) -> DaemonVmControl | None:

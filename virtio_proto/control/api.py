@@ -82,9 +82,15 @@ class GpuInfo(TypedDict):
     vbios_version: NotRequired[str]
 
 
+VmOrigin: TypeAlias = Literal["file", "command line", "added", "persisted", "leaving"]
+
+
 class VmInfo(TypedDict):
     vm: str
     uuid: str
+    origin: NotRequired[VmOrigin]
+    """Place from which the VM comes: the daemon's configuration file or command line; ``add_vm`` (added), also for the
+    daemon's next runs (persisted); or no place any more: it leaves with its QEMU."""
     gpu: str
     pes: int
     """Number of processing elements. They are numbered 0..pes-1 on the CPU engine, by the hardware's SM number on CUDA."""

@@ -20,7 +20,7 @@ VERBS: Final = {
     "fault": "faults with advice; clear them",
     "policy": "automatic actions on faults",
     "migrate": "migrate VMs to other GPUs or processing elements",
-    "vm": "VMs: list, show and remove them, read the daemons' configuration again",
+    "vm": "VMs: list, show, add and remove them, read the daemons' configuration again",
     "worker": "hold, resume or replace the worker of a VM",
     "flash": "firmware: images of the control code on processing elements",
     "close": "close channels",

@@ -1,6 +1,7 @@
-"""VMs that hosts serve: lists them, reads their configuration again, removes one.
+"""VMs that hosts serve: lists them, reads their configuration again, adds one, removes one.
 
-A removed VM is served until its QEMU ends, and comes back with the next reload if the configuration still has it.
+An added VM stays over reloads, and with --persist over restarts of the daemon. A removed VM is served until its QEMU ends. One of the
+configuration comes back with the next reload if the configuration still has it; an added one is forgotten.
 """
 
 from __future__ import annotations
@@ -8,20 +9,43 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from control_center.cli.context import Context, find_vm, report_failures
+from control_center.cli.context import Context, find_vm, printable, report_failures
+from control_center.cli.link import Object
 from control_center.cli.options import add_actions
-from control_center.cli.problems import OK
+from control_center.cli.problems import OK, UsageError
 from virtio_proto.control.verbs.hosts import Topology
-from virtio_proto.control.verbs.vms import ReloadVms, RemoveVm, VmChanges
+from virtio_proto.control.verbs.vms import AddVm, ReloadVms, RemoveVm, VmChanges
 
 EXAMPLES: Final = """\
   vgcctl vm list                    VMs of all hosts
   vgcctl vm show web1               all that is known of one
   vgcctl vm reload                  have the daemons read their configuration again, as SIGHUP does
+  vgcctl vm add web2 --socket /run/vgcd/web2.sock --memory 1G --persist
   vgcctl vm remove web1             serve it no more once its QEMU has ended
   vgcctl vm remove h1/web1 --now    serve it no more, which ends its QEMU
 """
+_SETTINGS: Final[dict[str, tuple[str, str]]] = {
+    "socket": ("PATH", "where its QEMU connects, on the host"),
+    "uuid": ("UUID", "default: made from its name"),
+    "region": ("SIZE", "memory that guest and host share, as in QEMU's command line"),
+    "region_file": ("PATH", "its file (default: told by its size)"),
+    "engine": ("KIND", "auto, cpu, null, cuda, cuda:1, cuda:GPU-<uuid> or cuda:MIG-<uuid>"),
+    "pes": ("N", "processing elements it may use"),
+    "memory": ("SIZE", "device memory it may use"),
+    "queue_depth": ("N", "requests it may have in flight"),
+    "contexts": ("N", "contexts it may have"),
+    "streams": ("N", "streams of each context"),
+    "deadline": ("TIME", "longest time a kernel may run"),
+    "num_queues": ("N", "virtqueues"),
+    "sandbox": ("MODE", "strict, best-effort or permissive"),
+    "cache_domain": ("NAME", "VMs with which it shares compiled programs"),
+}
+"""Options of add: a metavariable and a help each. What is left out is as in the configuration's section defaults."""
+_NUMBERS: Final = ("pes", "queue_depth", "contexts", "streams", "num_queues")
 _NOW: Final = "do not wait for the end of QEMU, which ends without its device"
+
+
+_COLUMNS: Final = ("host", "vm", "origin", "gpu", "pes", "state", "generation", "requests_done", "problem")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +55,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     reload = action("reload", "have daemons read their configuration again")
     reload.add_argument("host", nargs="?", metavar="HOST", help="one host (default: all)")
     reload.add_argument("--now", action="store_true", help=_NOW)
+    more = action("add", "serve one VM more, without a file")
+    more.add_argument("vm", type=printable, metavar="VM", help="its name, or host/name")
+    for name, (metavar, text) in _SETTINGS.items():
+        kind = int if name in _NUMBERS else str
+        option = f"--{name.replace('_', '-')}"
+        more.add_argument(option, type=kind, required=name == "socket", metavar=metavar, help=text)
+    more.add_argument("--persist", action="store_true", help="serve it again after a restart of the daemon")
     remove = action("remove", "serve a VM no more")
     remove.add_argument("vm", metavar="VM", help="its name, or host/name")
     remove.add_argument("--now", action="store_true", help=_NOW)
@@ -44,17 +75,19 @@ async def run(context: Context) -> int:
             return await _show(context)
         case "reload":
             return await _reload(context)
+        case "add":
+            return await _add(context)
         case _:
             return await _remove(context)
 
 
 async def _list(context: Context) -> int:
     hosts = await context.link.ask(Topology.Request())
-    vms = [{"host": host["host"], **vm} for host in hosts for vm in host["vms"]]
+    vms: list[Object] = [{"host": host["host"], **vm} for host in hosts for vm in host["vms"]]
     if context.out.as_json:
         context.out.json(vms)
     else:
-        context.out.rows(("host", "vm", "gpu", "pes", "state", "generation", "requests_done"), vms)
+        context.out.rows(_COLUMNS, vms)
     return OK
 
 
@@ -77,6 +110,27 @@ async def _reload(context: Context) -> int:
         for host, changes in answer["hosts"].items():
             context.out.note(f"{host}: {_told(changes)}")
     return report_failures(context, answer)
+
+
+async def _add(context: Context) -> int:
+    given = context.given
+    host, _, name = given.vm.rpartition("/")
+    host = host or await _only_host(context)
+    settings = {key: value for key in _SETTINGS if (value := getattr(given, key)) is not None}
+    changes = await context.link.ask(AddVm.Request(vm=name, persist=given.persist, **settings), host)
+    if context.out.as_json:
+        context.out.json(changes)
+    else:
+        context.out.note(f"{host}: {_told(changes)}")
+    return OK
+
+
+async def _only_host(context: Context) -> str:
+    """:raise UsageError: there are several hosts."""
+    hosts = [item["host"] for item in await context.link.ask(Topology.Request())]
+    if len(hosts) == 1:
+        return str(hosts[0])
+    raise UsageError(f"there are {len(hosts)} hosts ({', '.join(hosts[:16])}); allowed: HOST/{context.given.vm}")
 
 
 async def _remove(context: Context) -> int:

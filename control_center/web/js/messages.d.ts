@@ -88,6 +88,7 @@ type Post = [
   { path: `workers/${string}/${string}/resume`; query: Empty; body: Empty; answer: Nothing },
   { path: `vms/${string}/${string}/remove`; query: Empty; body: RemoveVmRequest; answer: VmChanges },
   { path: `channels/${string}/${string}/input`; query: Empty; body: SendRequest; answer: InputAnswer },
+  { path: `vms/${string}/add`; query: Empty; body: AddVmRequest; answer: VmChanges },
   { path: "vms/reload"; query: Empty; body: ReloadVmsRequest; answer: Changes },
   { path: "faults/clear"; query: Empty; body: ClearFaultsRequest; answer: ClearAnswer },
   { path: "firmware/stage"; query: Empty; body: StageFirmwareRequest; answer: FirmwareAnswer },
@@ -116,6 +117,25 @@ type Delete = [
 export type ActivateFirmwareRequest = {
   selector?: string;
   version: string;
+};
+
+export type AddVmRequest = {
+  vm: string;
+  socket: string;
+  uuid?: string | null;
+  region?: string | null;
+  region_file?: string | null;
+  engine?: string | null;
+  pes?: number | null;
+  memory?: string | null;
+  queue_depth?: number | null;
+  contexts?: number | null;
+  streams?: number | null;
+  deadline?: string | null;
+  num_queues?: number | null;
+  sandbox?: string | null;
+  cache_domain?: string | null;
+  persist?: boolean;
 };
 
 export type BalanceAnswer = {
@@ -695,6 +715,7 @@ export type VmInfo = {
   in_flight: number;
   memory_quota_bytes: number;
   memory_used_bytes: number;
+  origin?: "added" | "command line" | "file" | "leaving" | "persisted";
   pes: number;
   problem?: string;
   quiesced?: boolean;

@@ -52,6 +52,7 @@ class HostCommands:
         info: VmInfo = {
             "vm": facts.vm,
             "uuid": facts.uuid,
+            "origin": facts.origin,
             "gpu": facts.gpu,
             "pes": side.vm.channels.num_pes or facts.pes,
             "confined_to": None if side.confined_to is None else list(side.confined_to),

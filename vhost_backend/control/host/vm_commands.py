@@ -1,4 +1,4 @@
-"""Verbs about the VMs that the daemon serves: reload_vms, remove_vm."""
+"""Verbs about the VMs that the daemon serves: reload_vms, add_vm, remove_vm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.control.instances.registry import InstanceRegistry
 from vhost_backend.control.links.vm_port import Host, HostRefusedError
 from virtio_proto.control.verbs.base import Verb
-from virtio_proto.control.verbs.vms import ReloadVms, RemoveVm, VmChanges
+from virtio_proto.control.verbs.vms import AddVm, ReloadVms, RemoveVm, VmChanges
 
 
 class VmCommands:
@@ -20,13 +20,21 @@ class VmCommands:
         self._host = host
 
     def handlers(self) -> Mapping[type[Verb], Handler]:
-        return {ReloadVms: self._reload, RemoveVm: self._remove}
+        return {ReloadVms: self._reload, AddVm: self._add, RemoveVm: self._remove}
 
     async def _reload(self, caller: Caller, asked: ReloadVms.Request) -> VmChanges:
         if caller.peer.vms is not None:
             raise RefusedError("denied", "reload_vms is about all VMs; allowed: a token without vms")
         try:
             return await self._host.reload(now=asked.now)
+        except HostRefusedError as error:
+            raise RefusedError("failed", str(error)) from None
+
+    async def _add(self, caller: Caller, asked: AddVm.Request) -> VmChanges:
+        if caller.peer.vms is not None:
+            raise RefusedError("denied", "add_vm is about a new VM; allowed: a token without vms")
+        try:
+            return await self._host.add(asked.vm, asked.settings(), persists=asked.persist)
         except HostRefusedError as error:
             raise RefusedError("failed", str(error)) from None
 

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import VmChannels
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
-from virtio_proto.control.api import GpuInfo, VmState
+from virtio_proto.control.api import GpuInfo, VmOrigin, VmState
 from virtio_proto.control.verbs.vms import VmChanges
 
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
@@ -44,6 +44,7 @@ class VmFacts:
     quiesced: bool = False
     unseen: str = ""
     """Reason why the control system does not see what the VM's kernels do; "" if it does."""
+    origin: VmOrigin = "file"
     problem: str = ""
     """Reason why the VM is not served with its settings; "" if it is."""
     pes_quota: int = 0
@@ -134,6 +135,13 @@ class Host(Protocol):
         """Serves the VMs of the configuration as it is now; VMs that leave lose their frontend if `now`.
 
         :raise HostRefusedError: the configuration is wrong; then nothing has changed.
+        """
+        ...
+
+    async def add(self, vm: str, settings: Mapping[str, Any], *, persists: bool) -> VmChanges:
+        """Serves one VM more, with settings as in the configuration; after a restart of the daemon again if it `persists`.
+
+        :raise HostRefusedError: the settings are wrong, or the host does not have what they need; then nothing has changed.
         """
         ...
 

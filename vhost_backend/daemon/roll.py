@@ -1,0 +1,169 @@
+"""Roll of a daemon's VMs: those of its configuration, and those that were added beside it, without a file.
+
+Added VMs outlast a reload. A VM that the configuration names, too, is the configuration's from then on. The state file
+keeps those that are to outlast the daemon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias
+
+from vhost_backend.config.daemon import DaemonConfig, with_vms
+from vhost_backend.errors import ConfigError, HostError
+from virtio_proto.control.api import VmOrigin
+
+DEFAULT_STATE: Final = Path("/var/lib/vgcd")
+_FILE: Final = "added-vms.json"
+_VERSION: Final = 1
+_ADDED: Final = "added VMs"
+"""Name of the added VMs in messages, in place of a file's."""
+
+Settings: TypeAlias = Mapping[str, Any]
+"""Settings of a VM, as they stand in the configuration's section ``vms``."""
+
+
+def state_folder(config: DaemonConfig, environment: Mapping[str, str]) -> Path:
+    """Folder of the daemon's state: the configuration's, or else systemd's (``StateDirectory=``), or the default."""
+    given = environment.get("STATE_DIRECTORY", "").partition(":")[0]
+    return config.state or (Path(given) if given else DEFAULT_STATE)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedVm:
+    """VM that was added without a file."""
+
+    settings: Settings
+    persists: bool
+    """True if it is served again after a restart of the daemon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """VMs that a daemon serves."""
+
+    base: DaemonConfig
+    """Configuration of the file, or of the command line, without VMs that were removed since."""
+    added: Mapping[str, AddedVm] = field(default_factory=dict)
+
+    def config(self) -> DaemonConfig:
+        """Configuration with all VMs, checked as if it stood in one file.
+
+        :raise ConfigError: the settings of an added VM are wrong, or contradict those of a different VM.
+        """
+        return with_vms(self.base, {name: vm.settings for name, vm in self.added.items()}, _ADDED)
+
+    def with_base(self, base: DaemonConfig) -> Self:
+        """The roll after the configuration has been read again."""
+        names = {vm.name for vm in base.vms}
+        return replace(self, base=base, added={name: vm for name, vm in self.added.items() if name not in names})
+
+    def with_added(self, name: str, vm: AddedVm) -> Self:
+        """The roll with one VM more.
+
+        :raise ConfigError: there is a VM of this name.
+        """
+        if name in self.added or any(there.name == name for there in self.base.vms):
+            raise ConfigError(
+                [f"vms.{name} is served already; allowed: a name that no VM has, or to remove that VM before"]
+            )
+        return replace(self, added={**self.added, name: vm})
+
+    def without(self, name: str) -> Self:
+        base = replace(self.base, vms=tuple(vm for vm in self.base.vms if vm.name != name))
+        return replace(self, base=base, added={key: vm for key, vm in self.added.items() if key != name})
+
+    def persistent(self) -> dict[str, Settings]:
+        """Added VMs that are served again after a restart of the daemon."""
+        return {name: vm.settings for name, vm in self.added.items() if vm.persists}
+
+    def origin(self, name: str, *, has_file: bool) -> VmOrigin:
+        """Place from which a VM comes; a VM that is not on the roll leaves."""
+        if name in self.added:
+            return "persisted" if self.added[name].persists else "added"
+        if any(vm.name == name for vm in self.base.vms):
+            return "file" if has_file else "command line"
+        return "leaving"
+
+
+class VmStore:
+    """State file of added VMs that are served again after a restart of the daemon."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / _FILE
+        self.left_out: dict[str, Settings] = {}
+        """VMs of the file that this run of the daemon cannot serve; they stay in the file."""
+        self._problem = ""
+
+    def load(self) -> dict[str, Settings]:
+        """Reads the VMs of the file; none if there is no file.
+
+        :raise ConfigError: the file is damaged, and stays as it is: nothing is saved until the daemon is restarted.
+        """
+        try:
+            return _vms_of(json.loads(self.file.read_text(encoding="utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+        self._problem = f"{self.file} cannot be used: {reason}; allowed: a file that vgcd wrote, or none"
+        raise ConfigError([self._problem])
+
+    def save(self, vms: Mapping[str, Settings]) -> None:
+        """Replaces the file by one with these VMs, at once and for good, and those that are left out.
+
+        :raise ConfigError: the file was damaged when the daemon started.
+        :raise HostError: the file cannot be written; then it stays as it was.
+        """
+        if self._problem:
+            raise ConfigError([f"{self._problem}, and a restart of vgcd"])
+        left_out = {name: settings for name, settings in self.left_out.items() if name not in vms}
+        text = json.dumps({"version": _VERSION, "vms": {**left_out, **vms}}, indent=1)
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _replace(self.file, text)
+        except OSError as error:
+            hint = "set 'state' in the configuration to a folder that vgcd may write"
+            raise HostError(f"{self.file} cannot be written: {error.strerror or error}", hint) from None
+        self.left_out = left_out
+
+
+def _replace(file: Path, text: str) -> None:
+    """Replaces a file by a new one, which is on the disk before the old one is gone."""
+    fd, new = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # of mode 0600
+    try:
+        with open(fd, "w", encoding="utf-8") as out:
+            out.write(text + "\n")
+            out.flush()
+            os.fsync(fd)
+        Path(new).replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(new).unlink()
+        raise
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _vms_of(root: object) -> dict[str, Settings]:
+    """VMs of a state file's contents.
+
+    :raise ValueError: the contents have a different shape or version.
+    """
+    if not isinstance(root, dict) or root.get("version") != _VERSION:
+        raise ValueError(f"it is no state file of version {_VERSION}")
+    vms = root.get("vms")
+    if not isinstance(vms, dict) or not all(isinstance(settings, dict) for settings in vms.values()):
+        raise ValueError("its VMs are no mapping of names to settings")
+    return vms
