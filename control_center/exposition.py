@@ -26,6 +26,11 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_vm_requests_total": ("counter", "Requests of the VM that were done."),
     "vgc_vm_requests_failed_total": ("counter", "Requests of the VM that failed."),
     "vgc_vm_requests_in_flight": ("gauge", "Requests of the VM that are being worked on."),
+    "vgc_vm_latency_seconds_bucket": (
+        "counter",
+        "Launches, graphs and queued copies of the VM that took no longer than le; for histogram_quantile().",
+    ),
+    "vgc_vm_compiling": ("gauge", "Programs of the VM that compile, or wait for a compiler."),
     "vgc_vm_cpu_seconds_total": ("counter", "CPU time of the VM's workers on the host."),
     "vgc_vm_stray_cpu_seconds_total": ("counter", "Part of that CPU time that no request of the VM explains."),
     "vgc_vm_channels": ("gauge", "Open channels to the VM's processing elements."),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from statistics import median_low
 from typing import Final
@@ -23,6 +23,7 @@ from control_center.exposition import Page
 from control_center.host import Host
 from control_center.scope import Scope
 from control_center.usage import memory_bytes
+from virtio_proto.control import latency
 from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, SelfInfo, VmInfo
 from virtio_proto.control.verbs.channels import Ls
 from virtio_proto.control.verbs.faults import Faults
@@ -34,6 +35,8 @@ COUNTING: Final = ("perf", "load")
 """Functions whose channels count for the series of PEs."""
 MAX_OWN_FIGURES: Final = 64
 """Most counters, and most gauges, of a kernel's own for which one PE has series."""
+LATENCY_BUCKETS: Final = range(7, latency.NUM_CLASSES, 8)
+"""Last latency class of each bucket: the first ends at 2 us, each other one at four times the one before."""
 _FULL: Final = 255
 """Load of a PE that is always busy."""
 _Labels = dict[str, str]
@@ -126,6 +129,9 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
     out.add("vgc_vm_requests_total", vm["requests_done"], labels)
     out.add("vgc_vm_requests_failed_total", vm["requests_failed"], labels)
     out.add("vgc_vm_requests_in_flight", vm["in_flight"], labels)
+    _add_latency(out, labels, vm.get("latency"))
+    if "compiling" in vm:
+        out.add("vgc_vm_compiling", vm["compiling"], labels)
     if "cpu_ns" in vm:
         out.add("vgc_vm_cpu_seconds_total", vm["cpu_ns"] / 1e9, labels)
     if "stray_cpu_ns" in vm:
@@ -139,6 +145,15 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
         out.add("vgc_vm_pe_utilization_min_ratio", min(busy) / _FULL, labels)
         out.add("vgc_vm_pe_utilization_median_ratio", median_low(busy) / _FULL, labels)
         out.add("vgc_vm_pe_utilization_max_ratio", max(busy) / _FULL, labels)
+
+
+def _add_latency(out: Page, labels: _Labels, counts: Sequence[int] | None) -> None:
+    if counts is None:
+        return
+    for last in LATENCY_BUCKETS:
+        below = {**labels, "le": repr(latency.upper_ns(last) / 1e9)}
+        out.add("vgc_vm_latency_seconds_bucket", sum(counts[: last + 1]), below)
+    out.add("vgc_vm_latency_seconds_bucket", sum(counts), {**labels, "le": "+Inf"})
 
 
 # ---- what is asked of a host during the scrape ---------------------------------------------------

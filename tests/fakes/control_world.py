@@ -58,6 +58,7 @@ class FakeVm:
     unseen: str = ""
     """Reason why its programs have no hooks; empty if they have."""
     stray_cpu_ns: int = 0
+    compiling: int = 0
     thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def runs_on(self, pe: int) -> bool:
@@ -123,6 +124,8 @@ class World:
             "requests_done": int(1000 + 180 * steps * (1 + vm.phase)),
             "requests_failed": sum(fault["count"] for fault in self.faults if fault["vm"] == vm.name),
             "in_flight": 0 if vm.frozen else int(4 * vm.phase),
+            "latency": [*[0] * 20, 90 * steps, 9 * steps, *[0] * 18, steps],
+            "compiling": vm.compiling,
             "cpu_ns": int(steps * 1.2 * NS_PER_S),
             "stray_cpu_ns": vm.stray_cpu_ns,
             "channels": channels,

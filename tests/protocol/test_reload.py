@@ -372,6 +372,24 @@ def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
         assert caller.ask("snapshot")
 
 
+def test_latencies_of_a_guests_work_reach_the_control_system(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": {"engine": "cpu"}}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+
+        def counted() -> int:
+            (row,) = caller.ask("topology")["vms"]
+            return sum(row["latency"])
+
+        assert counted() == 0
+        with Computing(vm) as guest:
+            guest.go_on()
+        until(lambda: counted() == guest.results)  # the launches: the copies are done at once
+
+
 def test_verbs_reload_and_remove_vms(tmp_path: Path) -> None:
     control = {"socket": str(tmp_path / "control.sock")}
     with serving(tmp_path, {"a": {}, "b": {}}, control=control) as host, contextlib.ExitStack() as stack:

@@ -13,6 +13,7 @@ from control_center import metrics
 from control_center.exposition import METRICS, Page
 from control_center.scope import Scope
 from tests.unit.centre_rig import Rig, rig_of, run
+from virtio_proto.control import latency
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
@@ -66,6 +67,28 @@ def test_cpu_time_of_workers_is_in_seconds(tmp_path: Path) -> None:
             samples = await scraped(rig)
             assert of(samples, "vgc_vm_stray_cpu_seconds_total", vm="h1-vm0") == [1.5]
             assert len(of(samples, "vgc_vm_cpu_seconds_total", vm="h1-vm0")) == 1
+
+    run(test())
+
+
+def test_latencies_are_cumulative_buckets(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.world.vms["h1-vm0"].compiling = 2
+            counts = [0] * latency.NUM_CLASSES
+            counts[3], counts[8], counts[-1] = 5, 6, 7
+            told = rig.daemon.host.answer("topology", {}, None)
+            told["vms"][0]["latency"] = counts
+            del told["vms"][1]["latency"], told["vms"][1]["compiling"]
+            rig.daemon.misbehave.answers["topology"] = told
+            await rig.host()._learn()
+            samples = await scraped(rig)
+            name = "vgc_vm_latency_seconds_bucket"
+            assert of(samples, name, vm="h1-vm0") == [5, *[11] * (len(metrics.LATENCY_BUCKETS) - 1), 18]
+            ends = [has["le"] for found, has, _ in samples if found == name]
+            assert ends[:2] == ["2.048e-06", "8.192e-06"]
+            assert (ends[-1], of(samples, name, vm="h1-vm1")) == ("+Inf", [])
+            assert of(samples, "vgc_vm_compiling") == [2]
 
     run(test())
 

@@ -112,7 +112,7 @@ def test_a_wrong_command_line_ends_with_2_and_the_allowed_values(argv: list[str]
     assert "allowed" in err or "invalid choice" in err
 
 
-@pytest.mark.parametrize("verb", ["ls", "stat", "watch", "fault"])
+@pytest.mark.parametrize("verb", ["ls", "stat", "watch", "top", "fault"])
 def test_unreachable_server_ends_with_4(verb: str, tmp_path: Path) -> None:
     code, _, err = run(verb, "--daemon", f"unix:{tmp_path}/none.sock")
     assert (code, "none.sock cannot be reached: No such file" in err) == (4, True)

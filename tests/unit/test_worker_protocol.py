@@ -68,6 +68,7 @@ from vhost_backend.worker_protocol.protocol import (
     VringStart,
     VringStop,
 )
+from virtio_proto.control.latency import NUM_CLASSES
 
 SETUP = Setup(
     1, "vm", EngineSetup("null", {"a": 1, "b": None}), 2, Quota(1, 1 << 20, 64), 10**9, 4, 4, 0, "best-effort"
@@ -109,6 +110,7 @@ EXAMPLES: tuple[AnyMessage, ...] = (
     CodeNames(1, (CodeRange(1 << 46, 64, "kernel(int) [region 0]"),)),
     VringBroken(0, "because"),
     Stats(1, 2, 3, 4, 5, 6, 7, 8),
+    Stats(1, 2, 3, 4, 5, 6, 7, 8, latency=(0, 9)),
     Log("warning", "event", {"n": 1.5, "flag": True, "none": None}),
     Marks(1, "train", 2, (Mark(1, 2, 1, 3, 4, 5, 1.5, "step", "io", "upload", "main"),)),
 )
@@ -233,8 +235,16 @@ def test_malformed_packets_are_refused(packet: bytes) -> None:
         codec.decode(packet, EVERY)
 
 
+def test_figures_with_all_latency_classes_fit_and_more_are_refused() -> None:
+    u32, u64 = 2**32 - 1, 2**64 - 1
+    full = Stats(u64, u64, u64, u64, u32, u32, u32, u32, (u64,) * NUM_CLASSES)
+    assert codec.decode(codec.encode(full), EVERY) == full
+    with pytest.raises(ProtocolError, match=rf"stats\.latency.*; allowed: .*{NUM_CLASSES}"):
+        codec.decode(packet_of("stats", [*[1] * 8, [0] * (NUM_CLASSES + 1)]), EVERY)
+
+
 def test_length_is_checked_before_anything_is_decoded() -> None:
-    with pytest.raises(ProtocolError, match="a stats of 60006 bytes; allowed: 128"):
+    with pytest.raises(ProtocolError, match="a stats of 60006 bytes; allowed: 1244"):
         codec.decode(b"stats\0" + b"\xc1" * 60_000, EVERY)
 
 

@@ -59,6 +59,11 @@ class CompileRelay:
         self._pending[request.source] = future
         future.add_done_callback(lambda done: self._on_done(request, done))
 
+    @property
+    def pending(self) -> int:
+        """Number of programs that compile, or wait for a compiler."""
+        return len(self._pending)
+
     def close(self) -> None:
         for future in list(self._pending.values()):
             future.cancel()

@@ -111,6 +111,7 @@ class DaemonVm:
             cpu_ns=cpu_time.used_ns,
             stray_cpu_ns=cpu_time.stray_ns,
             quiesced=vm.quiesced,
+            compiling=vm.compiling,
             unseen="" if choice is None else choice.unseen,
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
@@ -124,6 +125,7 @@ class DaemonVm:
             requests_failed=stats.requests_failed,
             in_flight=stats.in_flight,
             busy_ns=stats.busy_ns,
+            latency=stats.latency,
         )
 
     async def reset(self, reason: str) -> None:

@@ -63,6 +63,11 @@ class ServingWorker:
         """Abandons the worker's compilations."""
         self._compilations.close()
 
+    @property
+    def compiling(self) -> int:
+        """Number of the VM's programs that compile, or wait for a compiler."""
+        return self._compilations.pending
+
     def compile(self, request: Compile) -> None:
         """Has a program compiled; the worker gets it."""
         self._compilations.submit(request)

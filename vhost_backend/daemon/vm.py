@@ -102,6 +102,12 @@ class Vm:
         return 0 if self._frontend is None or self._frontend.slot.serving is None else self._space.pes
 
     @property
+    def compiling(self) -> int:
+        """Number of programs that compile, or wait for a compiler."""
+        serving = None if self._frontend is None else self._frontend.slot.serving
+        return 0 if serving is None else serving.compiling
+
+    @property
     def generation(self) -> int:
         return self._space.generation
 

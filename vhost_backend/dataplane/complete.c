@@ -167,10 +167,27 @@ void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     vgc_line_join(req);
 }
 
+uint32_t vgc_latency_class(uint64_t ns)
+{
+    uint64_t units = ns >> 8;
+    if (units < 4)
+        return (uint32_t)units;
+    uint32_t doubling = 63 - (uint32_t)__builtin_clzll(units);
+    uint32_t class = (doubling - 1) * 4 + ((uint32_t)(units >> (doubling - 2)) & 3);
+    return class < VGC_LATENCY_CLASSES ? class : VGC_LATENCY_CLASSES - 1;
+}
+
+static void count_latency(struct vgc_dp *dp, const struct vgc_req *req, uint64_t end_ns)
+{
+    if (req->popped_ns != 0)
+        dp->latency[vgc_latency_class(end_ns > req->popped_ns ? end_ns - req->popped_ns : 0)]++;
+}
+
 static void take_times(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_op *op)
 {
     if (op->start_ns == 0 || op->end_ns < op->start_ns)
         return;
+    count_latency(dp, req, op->end_ns);
     req->response.queued_ns = op->start_ns > req->popped_ns ? op->start_ns - req->popped_ns : 0;
     req->response.exec_ns = op->end_ns - op->start_ns;
     if (op->kind == VGC_OPK_LAUNCH)
@@ -193,6 +210,7 @@ static void end_graph(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
         vgc_workspace_put(dp, req, op);
     if (op->graph_start_ns != 0 && op->end_ns >= op->graph_start_ns) {
         uint64_t start_ns = op->graph_start_ns;
+        count_latency(dp, req, op->end_ns);
         req->response.queued_ns = start_ns > req->popped_ns ? start_ns - req->popped_ns : 0;
         req->response.exec_ns = op->end_ns - start_ns;
         dp->busy_ns += req->response.exec_ns;

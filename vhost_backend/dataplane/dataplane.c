@@ -343,6 +343,13 @@ int vgc_dp_notify_fd(const struct vgc_dp *dp)
     return dp->notify_fd;
 }
 
+void vgc_dp_latency(struct vgc_dp *dp, uint64_t *counts)
+{
+    vgc_dp_lock(dp);
+    memcpy(counts, dp->latency, sizeof(dp->latency));
+    vgc_dp_unlock(dp);
+}
+
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage)
 {
     vgc_dp_lock(dp);

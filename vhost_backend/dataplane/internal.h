@@ -322,6 +322,7 @@ struct vgc_dp {
     uint64_t requests_done;
     uint64_t requests_failed;
     uint64_t busy_ns;
+    uint64_t latency[VGC_LATENCY_CLASSES];
     uint64_t sleeps;
     atomic_uint beat; /* heartbeat: the mutex's owner counts it up as it makes progress */
     atomic_bool held; /* the mutex has an owner */

@@ -18,6 +18,7 @@
 struct vgc_dp;
 
 enum { VGC_DP_WHY = 256 };
+enum { VGC_LATENCY_CLASSES = 124 };
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
@@ -267,6 +268,12 @@ int vgc_dp_load_output(struct vgc_dp *dp, uint32_t engine_context, const char *t
 /* ---- figures ------------------------------------------------------------------------------------------------- */
 
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage);
+/* Counts operations that the engine times (launches, graphs, and copies that it does not do at once) by latency, from
+ * the moment they were taken off their ring to their end: VGC_LATENCY_CLASSES counts. */
+void vgc_dp_latency(struct vgc_dp *dp, uint64_t *counts);
+/* Class of a latency: four of equal width for each doubling, from 256 ns on, below that one, and the last for all above
+ * (virtio_proto/control/latency.py). */
+uint32_t vgc_latency_class(uint64_t ns);
 /* Requests one notification when there is work again, so that a reporter of figures may sleep until then. */
 void vgc_dp_arm(struct vgc_dp *dp);
 bool vgc_dp_is_armed(const struct vgc_dp *dp);

@@ -236,7 +236,8 @@ class StatsReporter:
         if self._due is None or time.monotonic() < self._due:
             return
         usage = self._plane.usage()
-        stats = Stats(**{name: getattr(usage, name) for name in type(usage).__slots__})
+        figures = {name: getattr(usage, name) for name in type(usage).__slots__}
+        stats = Stats(**figures, latency=self._plane.latency())
         if stats == self._sent:
             self._due = None
             self._plane.arm()

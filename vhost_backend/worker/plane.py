@@ -309,6 +309,15 @@ class DataPlane:
         lib.vgc_dp_usage(self._dp, usage)
         return Usage(**{name: int(getattr(usage, name)) for name in Usage.__slots__})
 
+    def latency(self) -> tuple[int, ...]:
+        """Counts of the engine's operations by latency class (`virtio_proto.control.latency`), up to the last that is not 0."""
+        counts = ffi.new("uint64_t[]", lib.VGC_LATENCY_CLASSES)
+        lib.vgc_dp_latency(self._dp, counts)
+        found = [int(count) for count in counts]
+        while found and found[-1] == 0:
+            found.pop()
+        return tuple(found)
+
     def sleeps(self) -> int:
         """Number of times that the data plane has gone to sleep."""
         return int(lib.vgc_dp_sleeps(self._dp))

@@ -53,6 +53,7 @@ from vhost_backend.worker_protocol.migration_messages import (
     MigrationMessage,
     Saved,
 )
+from virtio_proto.control.latency import NUM_CLASSES
 
 MAX_PES: Final = 4096
 """Most elements of a worker. The daemon makes tables for as many as a worker claims to have, so it must be bounded."""
@@ -339,7 +340,7 @@ class Stats(Message, frozen=True):
     """Resources that the VM holds and counts of its requests; sent at most once a second, and only when changed."""
 
     TYPE: ClassVar[str] = "stats"
-    MAX_BYTES: ClassVar[int] = 128
+    MAX_BYTES: ClassVar[int] = 128 + 9 * NUM_CLASSES
     memory_used_bytes: U64
     requests_done: U64
     requests_failed: U64
@@ -348,6 +349,8 @@ class Stats(Message, frozen=True):
     num_programs: U32
     num_allocations: U32
     in_flight: U32
+    latency: Annotated[tuple[U64, ...], Meta(max_length=NUM_CLASSES)] = ()
+    """Operations of the engine by latency class; classes after the last one that is not 0 are left out."""
 
 
 class Log(Message, frozen=True):

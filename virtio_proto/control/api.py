@@ -109,6 +109,11 @@ class VmInfo(TypedDict):
     requests_done: int
     requests_failed: int
     in_flight: int
+    latency: NotRequired[list[int]]
+    """Operations of the present worker (launches, graphs, and copies that are not done at once) by latency class: four of
+    equal width for each doubling, from 256 ns on. A guest may have made them up, as its other counts."""
+    compiling: NotRequired[int]
+    """Number of programs that compile, or wait for a compiler."""
     cpu_ns: NotRequired[int]
     """CPU time of all workers of the VM since the daemon's start, by the host's clock."""
     stray_cpu_ns: NotRequired[int]

@@ -14,6 +14,7 @@ VERBS: Final = {
     "send": "type to the kernels of processing elements",
     "stat": "counters of processing elements",
     "watch": "live view of load",
+    "top": "live view of what VMs use: processing elements, memory, requests, latencies, compilations",
     "level": "change the level or the sampling of open channels",
     "snap": "snapshots of what every processing element does, and their differences",
     "replay": "replay a recording, send its input again, export it",

@@ -707,12 +707,14 @@ export type VmChanges = {
 export type VmInfo = {
   channels: number;
   clock_error_ns?: number | null;
+  compiling?: number;
   confined_to: number[] | null;
   cpu_ns?: number;
   firmware: string;
   generation: number;
   gpu: string;
   in_flight: number;
+  latency?: number[];
   memory_quota_bytes: number;
   memory_used_bytes: number;
   origin?: "added" | "command line" | "file" | "leaving" | "persisted";

@@ -64,6 +64,8 @@ class HostCommands:
             "requests_done": facts.requests_done,
             "requests_failed": facts.requests_failed,
             "in_flight": facts.in_flight,
+            "latency": list(facts.latency),
+            "compiling": facts.compiling,
             "cpu_ns": facts.cpu_ns,
             "stray_cpu_ns": facts.stray_cpu_ns,
             "channels": len(side.table),

@@ -38,6 +38,9 @@ class VmFacts:
     requests_failed: int = 0
     in_flight: int = 0
     busy_ns: int = 0
+    latency: tuple[int, ...] = ()
+    """Operations of the engine by latency class (`virtio_proto.control.latency`), of the present worker."""
+    compiling: int = 0
     cpu_ns: int = 0
     stray_cpu_ns: int = 0
     deadline_ns: int = 10_000_000_000
