@@ -146,6 +146,18 @@ def test_socket_that_another_vm_keeps_is_refused_by_any_of_its_names(tmp_path: P
             guest.frontend.wait_health(Health.READY)
 
 
+def test_socket_cannot_be_passed_on_to_two_vms_by_two_of_its_names(tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(tmp_path)
+    with serving(config(tmp_path, vm(tmp_path, "a")), Rooms().house) as thread:
+        both = vm(tmp_path, "b", at="a"), vm(tmp_path / "alias", "c", at="a")
+        with pytest.raises(ConfigError, match=r"vms\.c\.socket is .*; allowed: a path that vms\.b does not use"):
+            change(thread, config(tmp_path, *both))
+        change(thread, config(tmp_path, both[1]))
+        with FakeVm(tmp_path / "a.sock") as guest:
+            guest.frontend.wait_health(Health.READY)
+        until(lambda: thread.ask(lambda daemon: list(daemon.vms)) == ["c"])
+
+
 def test_failed_change_gives_everything_back(tmp_path: Path) -> None:
     rooms = Rooms(free=3)
     before = config(tmp_path, vm(tmp_path, "a"))

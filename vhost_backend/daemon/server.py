@@ -130,7 +130,8 @@ class Daemon:
         self._tasks: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
         """Held while VMs come and go: one change waits for another."""
-        self._reloading: asyncio.Task[None] | None = None
+        self._reloads: set[asyncio.Task[None]] = set()
+        """Reloads in the background."""
         self._has_reload_waiting = False
         self._is_ending = False
         self._log = get_logger()
@@ -202,6 +203,8 @@ class Daemon:
             return
         own = {vm.name for vm in self.config.vms}
         stored = {name: settings for name, settings in stored.items() if name not in own}
+        if not stored:
+            return
         try:
             self._restore_these(stored)
         except VgcError:
@@ -235,9 +238,10 @@ class Daemon:
         self._is_ending = True
 
     async def _end_reloads(self) -> None:
-        if self._reloading is not None:
-            self._reloading.cancel()
-            await asyncio.wait([self._reloading])
+        for task in self._reloads:
+            task.cancel()
+        if self._reloads:
+            await asyncio.wait(self._reloads)
 
     # ---- VMs come and go -------------------------------------------------------------------------
 
@@ -256,7 +260,9 @@ class Daemon:
         """
         if not self._has_reload_waiting:
             self._has_reload_waiting = True
-            self._reloading = asyncio.create_task(self._reload_logged(), name="reload")
+            task = asyncio.create_task(self._reload_logged(), name="reload")
+            self._reloads.add(task)
+            task.add_done_callback(self._reloads.discard)
 
     async def _reload_logged(self) -> None:
         async with self._changing:
@@ -387,8 +393,8 @@ class Daemon:
                 entrances[vm.name] = entrance = self._entrance(vm)
                 undo.callback(entrance.close)
                 await asyncio.sleep(0)
-            elif (other := wanted.get(holder.vm.config.name)) is not None and holder.has_entrance_at(other.socket):
-                text = f"a path that vms.{other.name} does not use"
+            elif (other := _user_of(holder, wanted, givers)) is not None:
+                text = f"a path that vms.{other} does not use"
                 raise ConfigError([f"vms.{vm.name}.socket is {str(vm.socket)!r}; allowed: {text}"])
             else:
                 givers[vm.name] = holder
@@ -490,6 +496,14 @@ class Daemon:
     def _close_all(self) -> None:
         for served in self._served.values():
             served.close()
+
+
+def _user_of(holder: ServedVm, wanted: Mapping[str, VmConfig], givers: Mapping[str, ServedVm]) -> str | None:
+    """VM that keeps the entrance that `holder` has, or takes it; None: it is free."""
+    same = wanted.get(holder.vm.config.name)
+    if same is not None and holder.has_entrance_at(same.socket):
+        return same.name
+    return next((name for name, giver in givers.items() if giver is holder), None)
 
 
 def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
