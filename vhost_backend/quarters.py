@@ -1,4 +1,6 @@
-"""Quarters of sandboxed processes: the user and the control group by which the kernel tells one VM's from another's."""
+"""Quarters of sandboxed processes: the user and the control group by which the kernel tells one VM's from another's, and
+the weight of the VM.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from itertools import count
 from typing import Final
 
 from vhost_backend.cgroups.group import Cgroup
-from vhost_backend.cgroups.limits import Limits
+from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
+from vhost_backend.cgroups.weights import Sharing, least_nice, nice_of, sharing
 
 _numbers: Final = count(1)
 
@@ -20,6 +23,20 @@ class Quarters:
     """Uid and gid, which the daemon claims (`vhost_backend.users`); None: those of all VMs that have none."""
     cgroup: Cgroup | None = None
     """Group that processes join; None: they stay in the daemon's."""
+    weight: int = USUAL_WEIGHT
+    """Share of the host's processors beside other VMs that have work, too. A control group has it already."""
+
+    @property
+    def nice(self) -> int:
+        """Nice value of processes, which gives them their weight where there is no control group to do it."""
+        return 0 if self.cgroup is not None else nice_of(self.weight, least_nice())
+
+    @property
+    def sharing(self) -> Sharing:
+        """Unit that the weight counts for."""
+        if self.cgroup is None:
+            return sharing()
+        return "cgroup2" if self.cgroup.version == 2 else "cgroup1"
 
     def room(self, name: str, limits: Limits) -> Quarters:
         """Makes quarters for one process, with a control group of its own within this one; `vacate` them.

@@ -22,6 +22,7 @@ import pytest
 from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import build, launch, memfd
 from vhost_backend.sandbox.terms import Bind, SandboxError, SandboxMode
 
@@ -44,8 +45,14 @@ def public_directory() -> Iterator[Path]:
         yield Path(name)
 
 
-def run(job: CompileJob, source: str, limits: CompileLimits = QUICK, mode: SandboxMode = "strict") -> CompileOutcome:
-    return asyncio.run(run_compile(job, textwrap.dedent(source).encode(), limits, mode))
+def run(
+    job: CompileJob,
+    source: str,
+    limits: CompileLimits = QUICK,
+    mode: SandboxMode = "strict",
+    quarters: Quarters = NOWHERE,
+) -> CompileOutcome:
+    return asyncio.run(run_compile(job, textwrap.dedent(source).encode(), limits, mode, quarters))
 
 
 def shown(*paths: Path) -> tuple[Bind, ...]:
@@ -138,6 +145,12 @@ def test_command_names_only_visible_files() -> None:
 
 def test_compiler_goes_after_others() -> None:
     assert f"nice {os.nice(0) + 5}\n" in hostile("import os; print('nice', os.getpriority(os.PRIO_PROCESS, 0))").log
+
+
+def test_compiler_of_a_light_vm_goes_after_those_of_others() -> None:
+    job = hostile_job()
+    seen = run(job, "import os; print('nice', os.getpriority(os.PRIO_PROCESS, 0))", quarters=Quarters(weight=25)).log
+    assert f"nice {os.nice(0) + 6 + 5}\n" in seen
 
 
 def test_network_is_refused() -> None:

@@ -145,7 +145,12 @@ def test_no_kernel_object_outlives_or_escapes_the_limits(name: str) -> None:
     assert attempt(name) == "EPERM"
 
 
-@pytest.mark.parametrize("name", ["setrlimit", "prlimit", "setpriority", "dumpable"])
+@pytest.mark.parametrize("name", ["setpriority", "nicer", "affinity", "policy", "attributes"])
+def test_share_of_the_processors_cannot_be_changed(name: str) -> None:
+    assert attempt(name) == "EPERM"
+
+
+@pytest.mark.parametrize("name", ["setrlimit", "prlimit", "dumpable"])
 def test_limits_cannot_be_lifted(name: str) -> None:
     assert attempt(name) == "EPERM"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from vhost_backend.cgroups.limits import Limits, Usage
-from vhost_backend.cgroups.versions import PROCESSES, Version
+from vhost_backend.cgroups.versions import PROCESSES, Version, write
 
 _UNBOUNDED: Final = Limits()
 
@@ -61,6 +61,27 @@ class Cgroup:
             group.remove()
             raise
         return group
+
+    def set_processors(self, limits: Limits) -> None:
+        """Sets limits on processors anew, also while processes use them.
+
+        In version 1 a group may be allowed no fewer than one within it.
+
+        :raise OSError: the group is gone, or the host does not allow it.
+        """
+        self._version.set_processors(self._folders, limits)
+
+    def bound_threads(self, name: str, threads: Iterable[int], limits: Limits) -> None:
+        """Bounds the processors that some threads of the group's processes use together, with all threads that they start.
+
+        The group within this one that they join is called `name`; it may be there already.
+
+        :raise OSError: a thread is gone, or the host does not allow it.
+        """
+        folders, door = self._version.make_thread_group(self._folders, name)
+        self._version.set_processors(folders, limits)
+        for thread in threads:
+            write(door, thread)
 
     def is_in(self, folders: Mapping[str, Path]) -> bool:
         """True if these are the group's folders."""

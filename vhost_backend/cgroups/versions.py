@@ -19,6 +19,9 @@ Folders: TypeAlias = Mapping[str, Path]
 """Folders of a group, by controller."""
 
 PROCESSES: Final = "cgroup.procs"
+_USUAL_SHARES: Final = 1024
+"""``cpu.shares`` of a group with the usual weight."""
+_MAX_SHARES: Final = 1 << 18
 _PERIOD_US: Final = 100_000
 
 
@@ -34,6 +37,17 @@ class Version(ABC):
     @abstractmethod
     def limit(self, folders: Folders, limits: Limits) -> None:
         """Sets the limits of a new group."""
+
+    @abstractmethod
+    def set_processors(self, folders: Folders, limits: Limits) -> None:
+        """Sets the limits on processors alone, at any time."""
+
+    @abstractmethod
+    def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
+        """Makes a group within one of processes, for some of their threads; only its limits on processors count.
+
+        Returns its folders, and the file to which the number of a thread is written that is to join.
+        """
 
     @abstractmethod
     def usage(self, folders: Folders) -> Usage:
@@ -57,9 +71,22 @@ class V2(Version):
                 write(folder / "memory.swap.max", 0)
         if limits.processes is not None:
             write(folder / "pids.max", limits.processes)
-        if (quota_us := _quota_us(limits)) is not None:
-            write(folder / "cpu.max", f"{quota_us} {_PERIOD_US}")
-        write(folder / "cpu.weight", limits.weight)
+        self.set_processors(folders, limits)
+
+    def set_processors(self, folders: Folders, limits: Limits) -> None:
+        cpu, quota_us = folders["cpu"], _quota_us(limits)
+        with _optional(quota_us):
+            write(cpu / "cpu.max", f"{'max' if quota_us is None else quota_us} {_PERIOD_US}")
+        write(cpu / "cpu.weight", limits.weight)
+
+    def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
+        outer = folders["cpu"]
+        inner = outer / name
+        inner.mkdir(exist_ok=True)
+        # In this order: a group with processes may divide processors only among threads.
+        write(inner / "cgroup.type", "threaded")
+        write(outer / "cgroup.subtree_control", "+cpu")
+        return {"cpu": inner}, inner / "cgroup.threads"
 
     def usage(self, folders: Folders) -> Usage:
         folder = folders["memory"]
@@ -71,24 +98,31 @@ class V1(Version):
     """A tree for each controller."""
 
     number = 1
-    _SHARES: ClassVar[int] = 1024
-    """``cpu.shares`` of a group with the usual weight."""
 
     def admit_children(self, folders: Folders) -> None:
         """Needs nothing done: groups within groups always have limits."""
 
     def limit(self, folders: Folders, limits: Limits) -> None:
-        memory, cpu = folders["memory"], folders["cpu"]
+        memory = folders["memory"]
         if limits.memory_bytes is not None:
             write(memory / "memory.limit_in_bytes", limits.memory_bytes)
             with contextlib.suppress(FileNotFoundError):  # a kernel that does not count swap
                 write(memory / "memory.memsw.limit_in_bytes", limits.memory_bytes)
         if limits.processes is not None:
             write(folders["pids"] / "pids.max", limits.processes)
-        if (quota_us := _quota_us(limits)) is not None:
+        self.set_processors(folders, limits)
+
+    def set_processors(self, folders: Folders, limits: Limits) -> None:
+        cpu, quota_us = folders["cpu"], _quota_us(limits)
+        with _optional(quota_us):
             write(cpu / "cpu.cfs_period_us", _PERIOD_US)
-            write(cpu / "cpu.cfs_quota_us", quota_us)
-        write(cpu / "cpu.shares", max(2, self._SHARES * limits.weight // USUAL_WEIGHT))
+            write(cpu / "cpu.cfs_quota_us", -1 if quota_us is None else quota_us)
+        write(cpu / "cpu.shares", min(_MAX_SHARES, _USUAL_SHARES * limits.weight // USUAL_WEIGHT))
+
+    def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
+        inner = folders["cpu"] / name
+        inner.mkdir(exist_ok=True)
+        return {"cpu": inner}, inner / "tasks"
 
     def usage(self, folders: Folders) -> Usage:
         kills = _fields((folders["memory"] / "memory.oom_control").read_text()).get("oom_kill", 0)
@@ -114,6 +148,11 @@ def _quota_us(limits: Limits) -> int | None:
     if limits.cpus is None or limits.cpus >= (os.cpu_count() or 1):
         return None
     return max(1000, int(limits.cpus * _PERIOD_US))
+
+
+def _optional(quota_us: int | None) -> contextlib.AbstractContextManager[None]:
+    """A kernel that bounds no processor time can do without the files if there is no bound."""
+    return contextlib.suppress(FileNotFoundError) if quota_us is None else contextlib.nullcontext()
 
 
 def _fields(text: str) -> dict[str, int]:

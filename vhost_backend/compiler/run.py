@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
+from vhost_backend.cgroups.weights import MOST_NICE
 from vhost_backend.compiler import view
 from vhost_backend.compiler.diagnostics import errors_first
 from vhost_backend.compiler.job import CompileJob
@@ -34,7 +35,7 @@ _MAX_REPORT_BYTES: Final = 4096
 _WORK_DIRECTORY: Final = "/vgc-work"
 _OOM_SCORE: Final = 1000
 _NICE: Final = 5
-"""Nice value of compilers: a third of the share of a worker or a VM. Not the idle class, in which a compiler beside workers
+"""Nice value of compilers beside the VM's own: a third of the share of a worker. Not the idle class, in which a compiler beside workers
 that poll would not end within its limits."""
 
 
@@ -124,7 +125,7 @@ def _launch_spec(
         log_fd=log_fd,
         oom_score=_OOM_SCORE,
         quarters=quarters,
-        nice=_NICE,
+        nice=min(MOST_NICE, quarters.nice + _NICE),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT
 from vhost_backend.config.control import ControlConfig, parse_control
 from vhost_backend.config.engine import EngineConfig, parse_engine
 from vhost_backend.errors import ConfigError
@@ -79,6 +80,8 @@ class QuotaConfig:
     queue_depth: int = 256
     contexts: int = LIMITS["MAX_CONTEXTS"]
     streams: int = LIMITS["MAX_STREAMS"]
+    weight: int = USUAL_WEIGHT
+    """Share of the host's processors, beside other VMs that have work, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ _QUOTA_KEYS: Final[dict[str, Parser[Any]]] = {
     "queue_depth": integer(1, LIMITS["MAX_QUEUES"] * LIMITS["MAX_QUEUE_SIZE"]),
     "contexts": integer(1, LIMITS["MAX_CONTEXTS"]),
     "streams": integer(1, LIMITS["MAX_STREAMS"]),
+    "weight": integer(1, MAX_WEIGHT),
 }
 
 

@@ -11,7 +11,8 @@ import resource
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.cgroups.limits import Limits
+from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT, Limits
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.engines.base import HostView
@@ -31,6 +32,16 @@ _THREADS: Final = 64
 """Threads beside those of processing elements. A bound against floods; the sandbox's own limit is tighter."""
 _SERVING_CPUS: Final = 2
 """Processors for the data plane and for the thread that talks to the daemon."""
+_ELEMENTS: Final = "elements"
+"""Control group of the threads of processing elements, within their worker's."""
+_ELEMENT_NAMES: Final = "vgc-pe"
+"""Beginning of the names of these threads (`vhost_backend/engines/cpu/pe.c`)."""
+
+
+def vm_limits(config: VmConfig) -> Limits:
+    """Limits of a VM's worker and its compilers together: its weight and, if its elements are cores, their number."""
+    pes = config.quota.pes if config.engine.kind == "cpu" else None
+    return Limits(cpus=None if pes is None else pes + _SERVING_CPUS, weight=config.quota.weight)
 
 
 def worker_limits(choice: Choice, view: HostView, area_bytes: int) -> Limits:
@@ -51,6 +62,22 @@ def worker_limits(choice: Choice, view: HostView, area_bytes: int) -> Limits:
         processes=pes + _THREADS + view.threads,
         cpus=_SERVING_CPUS + (pes if view.cpus is None else view.cpus),
     )
+
+
+def bound_elements(pid: int, group: Cgroup, pes: int) -> None:
+    """Bounds the threads of a worker's processing elements to `pes` processors, whatever threads guest code starts there.
+
+    Only while no guest code has run: later a thread may have any name.
+
+    :raise OSError: the worker is gone, or this host does not allow it.
+    """
+    threads = [
+        int(task.name)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        if (task / "comm").read_text().startswith(_ELEMENT_NAMES)
+    ]
+    # Each weighs as much as it would by itself, beside the threads that serve.
+    group.bound_threads(_ELEMENTS, threads, Limits(cpus=pes, weight=min(MAX_WEIGHT, pes * USUAL_WEIGHT)))
 
 
 def bound_address_space(pid: int, config: VmConfig, area_bytes: int) -> None:

@@ -115,6 +115,8 @@ class DaemonVm:
             unseen="" if choice is None else choice.unseen,
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
+            weight=vm.config.quota.weight,
+            weight_of=vm.config.quarters.sharing,
         )
         if stats is None:
             return facts

@@ -9,7 +9,9 @@ from typing import Final, Self
 from vhost_backend import log, users
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.cgroups.weights import sharing
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.daemon.bounds import vm_limits
 from vhost_backend.errors import HostError
 from vhost_backend.quarters import NOWHERE
 from vhost_backend.sandbox import spawn
@@ -40,21 +42,21 @@ class Housing:
 
         :raise HostError: no user is free, or the host makes no control group.
         """
-        quarters = NOWHERE
+        quarters = replace(NOWHERE, weight=vm.quota.weight)
         if self.among is not None:
             user = users.claim(vm.uuid, self.among)
             lease.callback(user.close)
             quarters = replace(quarters, user=user.number)
         if self.home is not None:
             try:
-                group = self.home.child(f"vm-{vm.name}")
+                group = self.home.child(f"vm-{vm.name}", vm_limits(vm))
             except OSError as error:
                 raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
             lease.callback(self.home.leave, group)
             quarters = replace(quarters, cgroup=group)
         if quarters != NOWHERE:
             shown = None if quarters.cgroup is None else str(quarters.cgroup)
-            log.get_logger(vm=vm.name).info("housed", user=quarters.user, group=shown)
+            log.get_logger(vm=vm.name).info("housed", user=quarters.user, group=shown, weight=vm.quota.weight)
         return replace(vm, quarters=quarters)
 
 
@@ -73,6 +75,7 @@ def describe(config: DaemonConfig) -> list[str]:
     except HostError as error:
         demanded = ", and vgcd run will not start" if config.cgroups == "required" else ""
         lines.append(f"no VM gets a control group{demanded}: {error}")
+        lines.append(f"quota.weight is a nice value, which counts for each {sharing()}")
     else:
         lines.append(f"each VM gets a control group (version {home.group.version})")
         home.close()

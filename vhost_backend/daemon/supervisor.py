@@ -162,6 +162,11 @@ class Supervisor:
     def pid(self) -> int | None:
         return None if self._worker is None else self._worker.process.pid
 
+    @property
+    def room(self) -> Quarters | None:
+        """Quarters of the worker; None: there is no worker."""
+        return None if self._worker is None else self._worker.room
+
     def start(self) -> None:
         """Starts a worker, and keeps one running from now on."""
         self._wanted = True

@@ -356,8 +356,8 @@ class WorkerSlot:
         vm.space.engine_name = ready.engine_name
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
-        if self.pid is not None:
-            self._watch.begin(link, self.pid, self._choice)
+        if self.pid is not None and self._supervisor.room is not None:
+            self._watch.begin(link, self.pid, self._choice, self._supervisor.room)
         compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from vhost_backend.daemon.bounds import bound_address_space
+from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.daemon.bounds import bound_address_space, bound_elements
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
 from vhost_backend.daemon.engines import Choice
@@ -14,6 +15,7 @@ from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.runstate import Runstate
 from vhost_backend.daemon.vm_parts import Tools, VmParts
 from vhost_backend.daemon.worker_clock import WorkerClock
+from vhost_backend.quarters import Quarters
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, WorkerLink
 
@@ -42,13 +44,17 @@ class WorkerWatch:
         self._pid = 0
         self._heartbeat: Heartbeat | None = None
 
-    def begin(self, link: WorkerLink, pid: int, choice: Choice) -> None:
-        """Bounds a worker of `choice` that begins to serve, which the daemon started as `pid`, and starts its heartbeat."""
+    def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
+        """Bounds a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and starts its
+        heartbeat.
+        """
         self.end()
         self._pid = pid
         is_on_gpu = choice.gpu is not None
         if not is_on_gpu:  # a GPU's driver reserves address space for the memory of all GPUs and the host
             self._bound_address_space(pid, choice)
+        if choice.engine == "cpu" and room.cgroup is not None:
+            self._bound_elements(pid, room.cgroup)
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -75,6 +81,14 @@ class WorkerWatch:
             pass  # the worker has just ended
         except OSError as error:
             self._vm.log.warning("address_space_not_bounded", pid=pid, why=str(error))
+
+    def _bound_elements(self, pid: int, group: Cgroup) -> None:
+        try:
+            bound_elements(worker_of(pid), group, self._vm.space.pes)
+        except ProcessLookupError:
+            pass  # the worker has just ended
+        except OSError as error:
+            self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))
 
     def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.cgroups import host as cgroups
+from vhost_backend.cgroups import weights
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
 from vhost_backend.doctor.finding import Finding
@@ -118,9 +119,20 @@ def _cgroups() -> Iterator[Finding]:
     except HostError as error:
         yield Finding("control groups", ok=False, text=error.text, hint=error.hint, optional=True)
         return
-    text = f"version {home.group.version}: bounds on all memory, processor time and processes of each VM and compiler"
+    text = (
+        f"version {home.group.version}: bounds on all memory, processor time and processes of each VM and compiler; "
+        "processors are shared by the VMs' weights"
+    )
     home.close()
     yield Finding("control groups", ok=True, text=text, hint=cgroups.HINT, optional=True)
+
+
+def _weights() -> Iterator[Finding]:
+    """Says how `quota.weight` counts where VMs have no control groups."""
+    unit, least = weights.sharing(), weights.least_nice()
+    highest = f"{weights.highest(least)}" if least > weights.LEAST_NICE else "any"
+    text = f"nice values, where there are no control groups: counted for each {unit}; highest weight: {highest}"
+    yield Finding("weights of VMs", ok=True, text=text, optional=True)
 
 
 def _qemu() -> Iterator[Finding]:
@@ -165,6 +177,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _sandbox,
     _users,
     _cgroups,
+    _weights,
     _compiler,
     _shared_memory,
     gpu_doctor.examine,

@@ -68,7 +68,8 @@ class LaunchSpec:
     quarters: Quarters = NOWHERE
     """Control group that the job joins, and its user (None: when we are root, `UNPRIVILEGED_ID`, else our own)."""
     nice: int = 0
-    """Added to the job's nice value; also when sessions share processors among themselves (autogroup)."""
+    """Added to the job's nice value, also to that of its session, where the kernel shares processors among sessions
+    (autogroup). Below 0 only as `vhost_backend.cgroups.weights.least_nice` allows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def worker_command(
         own_root=True,
         oom_score=_OOM_SCORE,
         quarters=quarters,
+        nice=quarters.nice,
     )
     return command(spec, isolate=isolate)
 

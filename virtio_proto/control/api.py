@@ -102,6 +102,10 @@ class VmInfo(TypedDict):
     """Reason why the VM's programs have no hooks and its kernels cannot be watched; absent if they have hooks."""
     problem: NotRequired[str]
     """Reason why the host cannot serve the VM with its settings now; it is tried again. Absent if the host can."""
+    weight: NotRequired[int]
+    """Share of the host's processors beside other VMs that have work, `quota.weight` of the configuration."""
+    weight_of: NotRequired[Literal["cgroup1", "cgroup2", "session", "thread"]]
+    """Unit that the weight counts for: the VM's control group, or a session of processes or each thread, by nice values."""
     generation: int
     """Generation of the worker: rises whenever the worker is replaced."""
     memory_quota_bytes: int

@@ -728,4 +728,6 @@ export type VmInfo = {
   unseen?: string;
   uuid: string;
   vm: string;
+  weight?: number;
+  weight_of?: "cgroup1" | "cgroup2" | "session" | "thread";
 };

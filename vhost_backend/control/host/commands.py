@@ -58,6 +58,8 @@ class HostCommands:
             "confined_to": None if side.confined_to is None else list(side.confined_to),
             "state": facts.state,
             "quiesced": facts.quiesced,
+            "weight": facts.weight,
+            "weight_of": facts.weight_of,
             "generation": facts.generation,
             "memory_quota_bytes": facts.memory_quota_bytes,
             "memory_used_bytes": facts.memory_used_bytes,

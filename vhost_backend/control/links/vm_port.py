@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from vhost_backend.cgroups.limits import USUAL_WEIGHT
+from vhost_backend.cgroups.weights import Sharing
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import VmChannels
 from vhost_backend.worker_protocol.control_messages import ControlSetup
@@ -52,6 +54,9 @@ class VmFacts:
     """Reason why the VM is not served with its settings; "" if it is."""
     pes_quota: int = 0
     """Largest number of elements that the VM may be given; 0: the present number."""
+    weight: int = USUAL_WEIGHT
+    weight_of: Sharing = "thread"
+    """Unit that the weight counts for."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:

@@ -280,12 +280,9 @@ static void *pe_main(void *argument)
 {
     struct cpu_pe *pe = argument;
     struct cpu_engine *engine = pe->engine;
-    char name[16];
     cpu_set_current_pe(pe);
     vgc_cpu_current = &pe->ctx;
     pe->stack_low = (uint8_t *)__builtin_frame_address(0) - CPU_STACK_BYTES;
-    snprintf(name, sizeof(name), "vgc-pe%u", pe->ctx.pe);
-    pthread_setname_np(pthread_self(), name);
     stack_t stack = {.ss_sp = pe->signal_stack, .ss_size = CPU_SIGNAL_STACK_BYTES};
     sigaltstack(&stack, NULL);
     pthread_mutex_lock(&engine->lock);
@@ -314,11 +311,16 @@ static void free_pe(struct cpu_pe *pe)
         free(pe->levels[depth]);
 }
 
-/* Starts a thread that takes only signals raised by its own code, and the sampler's. */
+/* Starts a thread that takes only signals raised by its own code, and the sampler's. It inherits its name, by which the
+ * daemon knows the PEs' threads as soon as the worker is ready. */
 static int start_thread(struct cpu_pe *pe)
 {
+    char name[16], own_name[16] = "";
     sigset_t blocked, before;
     pthread_attr_t attributes;
+    snprintf(name, sizeof(name), "vgc-pe%u", pe->ctx.pe);
+    pthread_getname_np(pthread_self(), own_name, sizeof(own_name));
+    pthread_setname_np(pthread_self(), name);
     sigfillset(&blocked);
     for (size_t i = 0; i < 5; i++)
         sigdelset(&blocked, (int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF}[i]);
@@ -328,6 +330,7 @@ static int start_thread(struct cpu_pe *pe)
     int error = pthread_create(&pe->thread, &attributes, pe_main, pe);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    pthread_setname_np(pthread_self(), own_name);
     return error;
 }
 

@@ -49,11 +49,15 @@ static void become_unprivileged(const struct vgc_options *options)
     vgc_drop_capabilities();
 }
 
-static void set_limits(const struct vgc_options *options)
+static void set_nice(const struct vgc_options *options)
 {
     errno = 0;
     if (nice(options->nice) == -1 && errno != 0)
         vgc_die("priorities", "nice: %s", strerror(errno));
+}
+
+static void set_limits(const struct vgc_options *options)
+{
     for (size_t i = 0; i < options->num_limits; i++) {
         struct rlimit limit = {options->limits[i].value, options->limits[i].value};
         vgc_check(setrlimit(options->limits[i].resource, &limit), "resource limits", "setrlimit");
@@ -103,6 +107,7 @@ void vgc_run_job(const struct vgc_options *options, struct vgc_handshake handsha
     reset_signals();
     join_cgroups(options);
     vgc_check(setsid(), "process groups", "setsid");
+    set_nice(options); /* while the host's root may raise it */
     if (options->has_ids)
         vgc_check(setgroups(0, NULL), "user ids", "setgroups");
     if (options->isolate)

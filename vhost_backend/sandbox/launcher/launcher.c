@@ -73,14 +73,14 @@ static pid_t start_job(const struct vgc_options *options, int proc_fd)
     close(handshake.job_end);
     vgc_offer_to_oom_killer(proc_fd, job, options->oom_score);
     if (options->isolate && read(handshake.launcher_end, &byte, 1) == 1) {
-        if (options->nice > 0)
-            vgc_lower_session(proc_fd, job, options->nice); /* later the job's files may be those of another user */
+        if (options->nice != 0)
+            vgc_weigh_session(proc_fd, job, options->nice); /* later the job's files may be those of another user */
         vgc_map_job(proc_fd, job, options);
         vgc_check(write(handshake.launcher_end, &byte, 1), "user namespaces", "handshake");
     }
     close(handshake.launcher_end);
-    if (!options->isolate && options->nice > 0)
-        vgc_lower_session(proc_fd, job, options->nice);
+    if (!options->isolate && options->nice != 0)
+        vgc_weigh_session(proc_fd, job, options->nice);
     return job;
 }
 

@@ -76,7 +76,7 @@ struct vgc_options {
     int timeout_ms;        /* -1: none */
     int filter_fd;         /* struct sock_filter[]; -1: none */
     int oom_score;         /* 0 to 1000: oom_score_adj of the job */
-    int nice;              /* 0 to 19: added to the job's nice value */
+    int nice;              /* -20 to 19: added to the job's nice value, and that of its session */
     char **argv;           /* program and its arguments; without a program, the job returns from vgc_launch() */
 };
 
@@ -111,7 +111,7 @@ void vgc_become_namespace_root(int proc_fd, const struct vgc_options *options);
 void vgc_unshare_all(void);
 void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options);
 void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score);
-void vgc_lower_session(int proc_fd, pid_t job, int nice);
+void vgc_weigh_session(int proc_fd, pid_t job, int nice);
 void vgc_drop_capabilities(void);
 
 /* job.c */

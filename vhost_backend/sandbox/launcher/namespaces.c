@@ -95,9 +95,9 @@ void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
     offer(proc_fd, job, "oom_score_adj", score);
 }
 
-/* Has other sessions go before the job's, once the job has one. Where the kernel shares processors among sessions
- * (autogroup), the nice values of processes count within their session only. */
-void vgc_lower_session(int proc_fd, pid_t job, int nice)
+/* Gives the job's session its weight beside others, once the job has one. Where the kernel shares processors among
+ * sessions (autogroup), the nice values of processes count within their session only. */
+void vgc_weigh_session(int proc_fd, pid_t job, int nice)
 {
     offer(proc_fd, job, "autogroup", nice);
 }

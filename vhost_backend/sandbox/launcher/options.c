@@ -92,6 +92,11 @@ static int parse_fd(const char *text)
     return (int)parse_number(text, 1 << 20);
 }
 
+static int parse_nice(char *text)
+{
+    return *text == '-' ? -(int)parse_number(text + 1, 20) : (int)parse_number(text, 19);
+}
+
 /* Cuts "LEFT=RIGHT" (at the last `separator`) in two. */
 static char *split(char *text, char separator)
 {
@@ -238,7 +243,7 @@ static void set_option(int option, char *value, struct vgc_options *options)
         options->oom_score = (int)parse_number(value, 1000);
         break;
     case OPT_NICE:
-        options->nice = (int)parse_number(value, 19);
+        options->nice = parse_nice(value);
         break;
     case OPT_EXIT:
         _exit(0);

@@ -1,0 +1,178 @@
+"""Shares of the host's processors: what the daemon has set on the processes of VMs, as the kernel tells it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.fakes import cgroup_home
+from tests.fakes.api_caller import ApiCaller
+from tests.fakes.vm import FakeVm
+from tests.protocol.hostile_guest import Guests, both_guests, vgcd_sockets
+from tests.protocol.test_reload import Host, is_reached, serving
+from tests.protocol.test_vgcd import wait_for
+from tests.protocol.worker_rig import needs_walls
+from tests.waiting import until
+from vhost_backend.cgroups import host
+from vhost_backend.cgroups.weights import least_nice, nice_of, sharing
+from vhost_backend.daemon.process import worker_of
+from vhost_backend.quarters import Quarters
+from virtio_proto import schema
+from virtio_proto.schema import Health
+
+pytestmark = needs_walls
+
+_CPU: Final = {"engine": "cpu", "sandbox": "strict"}
+
+
+def threads(pid: int) -> list[Path]:
+    """Folders of a process's threads, the main thread first."""
+    return sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
+
+
+def name(task: Path) -> str:
+    return (task / "comm").read_text().strip()
+
+
+def cpu_group(task: Path) -> Path:
+    """Folder of the control group in which a thread's processor time counts."""
+    paths: dict[str, str] = {}
+    for line in (task / "cgroup").read_text().splitlines():
+        _number, controllers, path = line.split(":", 2)
+        paths |= dict.fromkeys(controllers.split(","), path)
+    mounts = list(host._mounts())
+    own: list[Path] = [mount.point for mount in mounts if mount.type == "cgroup" and "cpu" in mount.controllers]
+    shared: list[Path] = [mount.point for mount in mounts if mount.type == "cgroup2"]
+    return own[0] / paths["cpu"].lstrip("/") if own else shared[0] / paths[""].lstrip("/")
+
+
+def limits(group: Path) -> tuple[float | None, float]:
+    """Processors that a group may use (None: any number), and its weight."""
+    if (group / "cpu.max").exists():
+        quota, period = (group / "cpu.max").read_text().split()
+        return (None if quota == "max" else int(quota) / int(period)), int((group / "cpu.weight").read_text())
+    quota_us, period_us = (int((group / f"cpu.cfs_{kind}_us").read_text()) for kind in ("quota", "period"))
+    return (None if quota_us < 0 else quota_us / period_us), int((group / "cpu.shares").read_text()) * 100 / 1024
+
+
+def settings(pes: int, weight: int) -> dict[str, Any]:
+    return {**_CPU, "quota": {"memory": "16M", "pes": pes, "weight": weight}}
+
+
+def worker_pid(running: Host) -> int:
+    """The worker that was started last, which is ready."""
+    pid = wait_for(running.process, "worker_started")["pid"]
+    assert isinstance(pid, int)
+    return worker_of(pid)
+
+
+def serves(vm: FakeVm, generation: int) -> bool:
+    """True if the worker of this generation serves."""
+    space = schema.CONFIG.construct.parse(vm.frontend.config_read())
+    return bool(space.generation == generation and space.health == Health.READY)
+
+
+@pytest.fixture
+def has_groups() -> None:
+    """Skips a test where a daemon has no control groups."""
+    with cgroup_home.home():
+        pass
+
+
+@pytest.mark.usefixtures("has_groups")
+def test_weight_and_cores_of_a_vm_are_those_of_its_groups(tmp_path: Path) -> None:
+    with serving(tmp_path, {"a": settings(1, 300)}) as running, FakeVm(running.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        tasks = threads(worker_pid(running))
+        elements = [task for task in tasks if name(task).startswith("vgc-pe")]
+        others = {cpu_group(task) for task in tasks if task not in elements}
+        (group,) = {cpu_group(task) for task in elements}
+        assert (len(elements), others) == (1, {group.parent})
+        assert group.parents[1].name == "vm-a"
+        expected = 1.0 if (os.cpu_count() or 1) > 1 else None
+        assert limits(group) == (expected, 100)
+        assert limits(group.parents[1])[1] == 300
+
+
+@pytest.mark.usefixtures("has_groups")
+def test_elements_of_a_worker_that_takes_the_place_of_another_are_bounded(tmp_path: Path) -> None:
+    """Their group is used again, too."""
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": settings(1, 100)}, control=control) as running, ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(running.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        first = worker_pid(running)
+        group = cpu_group(threads(first)[0])
+        for generation in (2, 3):
+            until(lambda: caller.ask("topology")["vms"][0]["state"] == "ready")
+            caller.ask("reset_worker", vm="a")
+            until(lambda: serves(vm, generation))  # noqa: B023  called at once
+        (last,) = map(int, (group / "cgroup.procs").read_text().split())
+        assert last != first
+        elements = {cpu_group(task).name for task in threads(last) if name(task).startswith("vgc-pe")}
+        assert elements == {"elements"}
+
+
+@pytest.mark.parametrize("weight", [25, 100, 300])
+def test_without_control_groups_the_weight_is_a_nice_value(tmp_path: Path, weight: int) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    vms = {"a": settings(2, weight)}
+    with serving(tmp_path, vms, cgroups="off", control=control) as running, ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(running.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        pid = worker_pid(running)
+        nice = nice_of(weight, least_nice())
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in threads(pid)} == {own + nice}
+        session = Path(f"/proc/{pid}/autogroup")
+        if session.exists():
+            assert session.read_text().rpartition("nice ")[2].strip() == str(nice)
+        (info,) = caller.ask("topology")["vms"]
+        assert (info["weight"], info["weight_of"]) == (weight, sharing())
+
+
+# ---- hostile guests ------------------------------------------------------------------------------
+
+SOURCE: Final = r"""
+/* Starts a thread that waits for ever. */
+extern "C" __global__ void start_a_thread(long *out) {
+    long result;
+    asm volatile("syscall; test %%rax, %%rax; jnz 2f; 1: movl $34, %%eax; syscall; jmp 1b; 2:"
+                 : "=a"(result)
+                 : "a"(56L), "D"(0x10f00L), "S"((char *)out + 1024), "d"(0L)
+                 : "rcx", "r8", "r9", "r10", "r11", "memory");
+    *out = result;
+}
+"""
+
+
+@pytest.fixture
+def guests(tmp_path: Path) -> Iterator[tuple[Guests, Path]]:
+    """Guests whose VMs have control groups, and the group of the attacker's VM."""
+    with cgroup_home.home() as own:
+        vms = {vm: own.group.child(f"vm-{vm}") for vm in ("attacker", "neighbour")}
+        folder = next(door.parent for door in vms["attacker"].doors if list(door.parent.glob("cpu.*")))
+        with (
+            vgcd_sockets(tmp_path, quarters=lambda vm: Quarters(cgroup=vms[vm])) as sockets,
+            both_guests(sockets, SOURCE) as made,
+        ):
+            yield made, folder
+
+
+def test_threads_that_guest_code_starts_share_the_cores_of_its_elements(guests: tuple[Guests, Path]) -> None:
+    attacker, vm = guests[0].attacker, guests[1]
+    assert attacker.result(attacker.launch("start_a_thread")) > 0
+    (worker,) = vm.glob("worker-*")
+    (pid,) = map(int, (worker / "cgroup.procs").read_text().split())
+    elements = [task for task in threads(pid) if name(task).startswith("vgc-pe")]
+    assert len(elements) == 2 + 1, "two elements, and a thread with the name of the one that has started it"
+    assert {cpu_group(task) for task in elements} == {worker / "elements"}
