@@ -29,6 +29,7 @@ HELD: Final = {
     "small killed": True,
     "large": 0,
     "large killed": False,
+    "elements": {"groups": ["elements-of", "elements"], "limits": ["25000 100000", "200"], "used again": True},
     "few": "BlockingIOError: [Errno 11] Resource temporarily unavailable",
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from vhost_backend.cgroups import host
+from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.quarters import Quarters
 
@@ -22,11 +23,33 @@ SPIN: Final = (
 )
 
 
+TWO_THREADS: Final = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nprint(flush=True)\ntime.sleep(1000)"
+
+
 def run_in(room: Quarters, program: str) -> subprocess.CompletedProcess[str]:
     assert room.cgroup is not None
     doors = [f"--cgroup={door}" for door in room.cgroup.doors]
     argv = (f"{sys.argv[1]}/vgc-launch", "--with-parent", "--no-isolation", *doors, "--", sys.executable, "-c", program)
     return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def elements_of(vm: Cgroup) -> dict[str, object]:
+    """Groups of both threads of a process of which one is bounded, and the bound."""
+    worker = vm.child("elements-of", Limits(cpus=0.5))
+    with subprocess.Popen((sys.executable, "-c", TWO_THREADS), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for door in worker.doors:
+            door.write_text(str(process.pid))
+        tasks = sorted(Path(f"/proc/{process.pid}/task").iterdir(), key=lambda task: int(task.name))
+        for cpus in (0.5, 0.25):
+            worker.bound_threads("elements", [int(tasks[1].name)], Limits(cpus=cpus, weight=200))
+        groups = [(task / "cgroup").read_text().strip().rpartition("/")[2] for task in tasks]
+        process.kill()
+    folder = worker.doors[0].parent / "elements"
+    limits = [(folder / name).read_text().strip() for name in ("cpu.max", "cpu.weight")]
+    vm.keep(worker)
+    return {"groups": groups, "limits": limits, "used again": vm.reuse(Limits()) is worker}
 
 
 def tried(home: host.Home) -> dict[str, object]:
@@ -44,6 +67,7 @@ def tried(home: host.Home) -> dict[str, object]:
         "large killed": large.oom_kills() > 0,
         "few": run_in(few, FORK).stderr.strip().splitlines()[-1],
         "slow seconds of 2": float(run_in(slow, SPIN).stdout),
+        "elements": elements_of(home.group.child("vm-b", Limits(weight=300))),
     }
     for room in (small, large, few, slow):
         vm.vacate(room)
