@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,29 @@ def nanoseconds(count: int) -> tuple[npt.NDArray[np.uint64], Any]:
 def clock_ns() -> int:
     """Reads the clock of the hot loops."""
     return int(lib.vgcb_clock())
+
+
+class Sustained:
+    """Requests that are kept in flight (:meth:`Driver.sustain`), and when each has ended."""
+
+    _MOST: Final = 1 << 20
+
+    def __init__(self) -> None:
+        self._times, pointer = nanoseconds(self._MOST)
+        self.native = ffi.new("struct vgcb_sustained *", {"ns": pointer, "capacity": self._MOST})
+
+    def forget(self) -> None:
+        """Forgets an earlier run, and that it was stopped."""
+        self.native.stop = self.native.done = 0
+
+    def stop(self) -> None:
+        """Has no request be sent again; any thread may call it."""
+        lib.vgcb_stop(self.native)
+
+    @property
+    def times(self) -> npt.NDArray[np.uint64]:
+        """Times of :func:`clock_ns`, one for each request that has ended."""
+        return self._times[: self.native.done]
 
 
 class Driver:
@@ -150,6 +173,10 @@ class Driver:
         done = ffi.new("uint64_t *")
         check(lib.vgcb_throughput(self._queue, requests, len(requests), from_ns, until_ns, done), "throughput")
         return float(done[0]) * 1e9 / (until_ns - from_ns)
+
+    def sustain(self, requests: Any, sustained: Sustained) -> None:
+        """Keeps all `requests` in flight until `sustained` is stopped; sleeps whenever none has ended."""
+        check(lib.vgcb_sustain(self._queue, requests, len(requests), sustained.native), "sustained requests")
 
     def round_trip(self, requests: Any, spin_ns: int, patience_s: float) -> float:
         """Measures the time (ns) of one request; the driver spins for `spin_ns`, then sleeps until called."""

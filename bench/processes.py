@@ -116,3 +116,16 @@ def _resident(pid: int) -> Resident:
         return Resident(*(kib[f"Rss{kind}:"] / 1024 for kind in ("Anon", "File", "Shmem")))
     except KeyError as missing:
         raise LookupError(f"process {pid} shows no {missing.args[0]}") from missing
+
+
+def proportional_mib(pids: Iterable[int]) -> float:
+    """Memory of processes together in MiB, of which a page that several share counts as a part of each (PSS)."""
+    return sum(_proportional_kib(pid) for pid in pids) / 1024
+
+
+def _proportional_kib(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)

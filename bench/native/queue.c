@@ -351,6 +351,61 @@ int vgcb_throughput(struct vgcb_queue *queue, const struct vgcb_request *request
     return 0;
 }
 
+/* Sleeps until a chain is used; soon returns if one is. */
+static int sleep_until_used(struct vgcb_queue *queue)
+{
+    if (!vgc_vq_enable_call(&queue->vq)) {
+        struct pollfd waited = {.fd = queue->call_fd, .events = POLLIN};
+        uint64_t calls = 0;
+        int ready = poll(&waited, 1, (int)(VGCB_PATIENCE_NS / 1000000u));
+        if (ready < 0 || (ready > 0 && read(queue->call_fd, &calls, sizeof(calls)) < 0)) {
+            return -errno;
+        }
+        if (ready == 0) {
+            return -ETIMEDOUT;
+        }
+        queue->calls++;
+    }
+    vgc_vq_disable_call(&queue->vq);
+    return 0;
+}
+
+int vgcb_sustain(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth,
+                 struct vgcb_sustained *sustained)
+{
+    struct pool pool = {.num_idle = depth};
+    if (depth == 0 || depth > VGC_MAX_QUEUE_SIZE) {
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < depth; i++) {
+        pool.idle[i] = &requests[i];
+    }
+    sustained->done = 0;
+    vgc_vq_disable_call(&queue->vq);
+    for (bool goes_on = true; goes_on || pool.num_idle < depth;) {
+        goes_on = __atomic_load_n(&sustained->stop, __ATOMIC_RELAXED) == 0 &&
+                  sustained->done + VGC_MAX_QUEUE_SIZE <= sustained->capacity;
+        int rc = goes_on ? send_idle(queue, &pool) : 0;
+        int taken = rc != 0 ? rc : drain(queue, pool.idle, &pool.num_idle);
+        if (taken < 0) {
+            return taken;
+        }
+        for (uint64_t now = vgcb_now_ns(); taken > 0; taken--) {
+            sustained->ns[sustained->done++] = now;
+        }
+        rc = pool.num_idle < depth ? sleep_until_used(queue) : 0;
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+void vgcb_stop(struct vgcb_sustained *sustained)
+{
+    __atomic_store_n(&sustained->stop, 1, __ATOMIC_RELAXED);
+}
+
 uint64_t vgcb_clock(void)
 {
     return vgcb_now_ns();

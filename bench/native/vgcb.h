@@ -59,6 +59,19 @@ int vgcb_stream(struct vgcb_queue *queue, const struct vgcb_request *requests, u
 int vgcb_throughput(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth, uint64_t from_ns,
                     uint64_t until_ns, uint64_t *done);
 
+/* Requests that are kept in flight until they are stopped, and the time at which each has ended. */
+struct vgcb_sustained {
+    int32_t stop; /* atomic; see vgcb_stop */
+    uint64_t *ns;
+    uint64_t capacity; /* of ns: it ends when there is no more room, too */
+    uint64_t done;
+};
+
+/* Keeps `depth` requests in flight, then waits for the last; sleeps whenever none has ended. */
+int vgcb_sustain(struct vgcb_queue *queue, const struct vgcb_request *requests, uint32_t depth,
+                 struct vgcb_sustained *sustained);
+void vgcb_stop(struct vgcb_sustained *sustained); /* may be called by another thread */
+
 /* Reads CLOCK_MONOTONIC, the clock of the loops. */
 uint64_t vgcb_clock(void);
 

@@ -12,6 +12,8 @@ MODULES = (
     "programs",
     "compile",
     "footprint",
+    "cores",
+    "many",
     "start",
     "guest",
     "cudart",

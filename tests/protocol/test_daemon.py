@@ -404,7 +404,7 @@ def test_worker_that_breaks_the_protocol_is_replaced(stage: Stage, packet: bytes
 
 
 def test_worker_that_never_answers_is_replaced(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vhost_backend.worker_protocol.link.ACK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("vhost_backend.daemon.worker_slot.SETUP_TIMEOUT_S", 0.2)
     frontend = stage.connect()
     frontend.synchronise()
     first = stage.workers.next().receive()  # and never Ready

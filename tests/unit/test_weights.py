@@ -1,4 +1,4 @@
-"""Weights of VMs: in the configuration, as limits of control groups, and as nice values where there are none."""
+"""Weights of VMs: in the configuration, as limits of control groups, and as nice values elsewhere."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, sources
-from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, Answer, WorkerLink
+from vhost_backend.worker_protocol.link import SETUP_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
@@ -299,13 +299,14 @@ class WorkerSlot:
 
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
         setup = worker_messages.setup(choice, self._supervisor.generation, self._arena)
-        timeout_s = None if choice.gpu is None else GPU_TIMEOUT_S
         files = self._sources[link] = sources.make()
         fds = (self._vm.rings.inflight.fd, *(file.fileno() for file in files))
         if self._vm.control is None:
-            return link.post(lambda seq: structs.replace(setup, seq=seq), fds, timeout_s)
+            return link.post(lambda seq: structs.replace(setup, seq=seq), fds, SETUP_TIMEOUT_S)
         with self._vm.control.begin(link) as (section, more):
-            return link.post(lambda seq: structs.replace(setup, seq=seq, control=section), (*fds, *more), timeout_s)
+            return link.post(
+                lambda seq: structs.replace(setup, seq=seq, control=section), (*fds, *more), SETUP_TIMEOUT_S
+            )
 
     def _on_setup_answered(self, answer: Answer) -> None:
         ack = answer.result()

@@ -23,13 +23,16 @@ from vhost_backend.worker_protocol.budgets import PacedReader, TimeBudget
 from vhost_backend.worker_protocol.protocol import Ack, DaemonMessage, Ready, WorkerMessage
 
 ACK_TIMEOUT_S: Final = 10.0
-"""Longer than any message takes a healthy worker, opening an engine on the host's processors included."""
+"""Longer than any message takes a healthy worker, but for `Setup`."""
 
 TURNS: Final = 4
 """Turns of the event loop that a task needs at most, from its start or an answer, until it posts a message."""
 
 GPU_TIMEOUT_S: Final = 60.0
-"""Timeout of `Setup` on a GPU: longer than a worker takes to open a GPU that was asleep."""
+"""Longest that a worker does not answer because it opens a GPU that was asleep."""
+
+SETUP_TIMEOUT_S: Final = 60.0
+"""Timeout of `Setup`: longer than a worker takes to start beside a hundred others, or to open a GPU that was asleep."""
 
 SETUP_SEQ: Final = 1
 """Seq of `Setup`, the first message of a link; `Ready` answers it."""
