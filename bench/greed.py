@@ -24,7 +24,7 @@ DEPTH: Final = 32
 """Launches that a greedy guest has in flight: its VM always has work."""
 BLOCKS: Final = 64
 _TRIAL_ROUNDS: Final = 20_000
-_RESTS: Final = 3
+_RESTS: Final = 9
 _WARM_UP_NS: Final = 300_000_000
 _LONGEST_S: Final = 30.0
 _ROOM: Final = MIB

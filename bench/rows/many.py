@@ -29,6 +29,8 @@ COUNTS: Final = (1, 16, 64, 256)
 LAUNCH_MS: Final = 1.0
 IDLE_GOAL: Final = Goal("value", "<", 1.0)
 IDLE_GOAL_AT: Final = 64
+UNTIL_THEY_REST_S: Final = 3.0
+"""Time after which the daemon leaves workers alone that do nothing."""
 LONE: Final = "a lone VM"
 _REST_NS: Final = 1_000_000
 
@@ -85,6 +87,7 @@ def _register(count: int) -> None:
             ours = connected(stack, folder, vms, pid)
             pss = proportional_mib(ours[0].worker_pids) / count
             yield outcome(f"{name}_pss_mib_each", pss, "MiB", "lower")
+            time.sleep(UNTIL_THEY_REST_S)
             goal = IDLE_GOAL if count == IDLE_GOAL_AT else None
             idle = idle_percent(ours[0], lab.samples(10, 3))
             yield outcome(f"{name}_idle_cpu_percent", idle, "%", "lower", goal=goal)
