@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from bench import frontend, vgcd
+from bench import frontend
 from bench.greed import computing, greedy, rates, sized
 from bench.host_vms import HostVm, connected, daemon, running
 from bench.lab import Lab
@@ -21,6 +21,7 @@ from bench.rows.footprint import idle_percent
 from bench.stats import Subject, alternate
 from bench.vgcd import OurDevice
 from tests.limits import ANSWERS_WITHIN_S
+from tests.processes import launchers
 from tests.waiting import until
 from virtio_proto.schema import Health, Opcode
 
@@ -50,6 +51,14 @@ def start_ms(sockets: list[Path]) -> list[float]:
             one.wait_for_config(lambda space: space.health == Health.READY)
             times.append((time.perf_counter() - begin) * 1e3)
         return times
+
+
+def has_no_worker(daemon_pid: int) -> bool:
+    """True if all workers of the daemon have ended."""
+    try:
+        return not launchers(daemon_pid)
+    except (FileNotFoundError, ProcessLookupError):  # one has just ended
+        return False
 
 
 def null_us(ours: OurDevice, count: int) -> Subject:
@@ -83,7 +92,7 @@ def _register(count: int) -> None:
             yield outcome(
                 f"{name}_start_ms", max(started), "ms", "lower", float(np.median(started)), against="the median VM"
             )
-            until(lambda: not vgcd.descendants(pid))
+            until(lambda: has_no_worker(pid))
             ours = connected(stack, folder, vms, pid)
             pss = proportional_mib(ours[0].worker_pids) / count
             yield outcome(f"{name}_pss_mib_each", pss, "MiB", "lower")
