@@ -91,14 +91,21 @@ class Device:
 
     # -- requests -------------------------------------------------------------------------------
 
-    def _header(self, opcode: Opcode) -> bytes:
-        return pack("vgc_request", opcode=int(opcode), context=self.context, request_id=1)
+    def _header(self, opcode: Opcode, stream: int = 0) -> bytes:
+        return pack("vgc_request", opcode=int(opcode), context=self.context, stream=stream, request_id=1)
 
     def prepare(
-        self, opcode: Opcode, body: bytes = b"", *, count: int = 1, sent: Span | None = None, got: Span | None = None
+        self,
+        opcode: Opcode,
+        body: bytes = b"",
+        *,
+        count: int = 1,
+        sent: Span | None = None,
+        got: Span | None = None,
+        stream: int = 0,
     ) -> Prepared:
         """Prepares `count` equal requests with separate headers and responses; they share payloads `sent` and `got`."""
-        text = self._header(opcode) + body
+        text = self._header(opcode, stream) + body
         room = (len(text) + 63) // 64 * 64 + 64
         start = self.driver.take(count * room)
         chains = []
@@ -247,10 +254,18 @@ class Device:
         return self.launches(1, function, grid, block, arguments)
 
     def launches(
-        self, count: int, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
+        self,
+        count: int,
+        function: Function,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[bytes] = (),
+        *,
+        stream: int = 0,
     ) -> Prepared:
-        """Prepares `count` equal launches as separate requests."""
-        return self.prepare(Opcode.LAUNCH, self._launch_body(function, grid, block, arguments), count=count)
+        """Prepares `count` equal launches as separate requests of one stream."""
+        body = self._launch_body(function, grid, block, arguments)
+        return self.prepare(Opcode.LAUNCH, body, count=count, stream=stream)
 
     def graph(self, count: int, function: Function, grid: Sequence[int], block: Sequence[int]) -> int:
         """Makes a graph of `count` equal launches without arguments, each behind the one before it; returns its id.

@@ -20,8 +20,9 @@ from bench.results import SkipRow
 from bench.vgcd import OurDevice
 from bench.workloads import Workload
 
-DEPTH: Final = 32
-"""Launches that a greedy guest has in flight: its VM always has work."""
+DEPTH: Final = 8
+STREAMS: Final = 4
+"""Launches that a greedy guest has in flight in each stream, and streams: all elements of its VM always have work."""
 BLOCKS: Final = 64
 _TRIAL_ROUNDS: Final = 20_000
 _RESTS: Final = 9
@@ -155,7 +156,7 @@ def computing(ours: OurDevice, made: Workload) -> Iterator[Job]:
     """Job of launches of a kernel, whose result is verified at begin and end."""
     room = (ours.driver.take(_ROOM), _ROOM)
     with on_device(ours.device, made, room) as work:
-        yield Launches(ours, work.launches(DEPTH))
+        yield Launches(ours, work.launches(DEPTH, STREAMS))
         work.prove()
 
 

@@ -108,9 +108,12 @@ class OnDevice:
             raise MemoryError(f"{self._work.name} needs more of the region than this row has")
         return span
 
-    def launches(self, count: int) -> Prepared:
-        """Prepares launches of the kernel that can be in flight at once."""
-        return self._device.launches(count, self._function, self._work.grid, self._work.block, self._packed)
+    def launches(self, count: int, streams: int = 1) -> Prepared:
+        """Prepares launches of the kernel that can be in flight at once, `count` in each stream."""
+        work = (self._function, self._work.grid, self._work.block, self._packed)
+        return together(
+            self._device.driver, *(self._device.launches(count, *work, stream=number) for number in range(streams))
+        )
 
     def whole(self) -> float:
         """Copies in, computes, copies out; returns the time in ns."""
