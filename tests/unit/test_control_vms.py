@@ -34,11 +34,13 @@ def test_configuration_is_read_again(tmp_path: Path) -> None:
 
 def test_vm_is_added(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
-        done = await client.ask("add_vm", vm="web3", socket="/run/3", pes=2, memory="1G", engine="cpu", persist=True)
+        done = await client.ask(
+            "add_vm", vm="web3", socket="/run/3", pes=2, weight=50, memory="1G", engine="cpu", persist=True
+        )
         assert done["added"] == ["web3"]
         await client.ask("add_vm", vm="web4", socket="/run/4")
         assert rig.host.added == {
-            "web3": ({"socket": "/run/3", "engine": "cpu", "quota": {"pes": 2, "memory": "1G"}}, True),
+            "web3": ({"socket": "/run/3", "engine": "cpu", "quota": {"pes": 2, "memory": "1G", "weight": 50}}, True),
             "web4": ({"socket": "/run/4"}, False),
         }
         for fields in ({"vm": "web5"}, {"vm": "web5", "socket": "/run/5", "colour": "red"}, {"vm": "", "socket": "/s"}):

@@ -35,13 +35,14 @@ _SETTINGS: Final[dict[str, tuple[str, str]]] = {
     "queue_depth": ("N", "requests it may have in flight"),
     "contexts": ("N", "contexts it may have"),
     "streams": ("N", "streams of each context"),
+    "weight": ("N", "its share of the host's processors beside other VMs, 1 to 10000"),
     "deadline": ("TIME", "longest time a kernel may run"),
     "num_queues": ("N", "virtqueues"),
     "sandbox": ("MODE", "strict, best-effort or permissive"),
     "cache_domain": ("NAME", "VMs with which it shares compiled programs"),
 }
 """Options of add: a metavariable and a help each. What is left out is as in the configuration's section defaults."""
-_NUMBERS: Final = ("pes", "queue_depth", "contexts", "streams", "num_queues")
+_NUMBERS: Final = ("pes", "queue_depth", "contexts", "streams", "weight", "num_queues")
 _NOW: Final = "do not wait for the end of QEMU, which ends without its device"
 
 

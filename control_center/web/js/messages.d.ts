@@ -131,6 +131,7 @@ export type AddVmRequest = {
   queue_depth?: number | null;
   contexts?: number | null;
   streams?: number | null;
+  weight?: number | null;
   deadline?: string | null;
   num_queues?: number | null;
   sandbox?: string | null;

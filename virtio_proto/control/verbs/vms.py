@@ -21,7 +21,7 @@ class VmChanges(TypedDict):
     """Removed and changed VMs that still have a QEMU, whose end they wait for."""
 
 
-_QUOTA = ("pes", "memory", "queue_depth", "contexts", "streams")
+_QUOTA = ("pes", "memory", "queue_depth", "contexts", "streams", "weight")
 """Fields of `AddVm` that stand under ``quota`` in the configuration."""
 
 
@@ -72,6 +72,7 @@ class AddVm(Verb):
         queue_depth: int | None = None
         contexts: int | None = None
         streams: int | None = None
+        weight: int | None = None
         deadline: Annotated[str, Meta(description="A time such as 500ms, 10s or 2m.")] | None = None
         num_queues: int | None = None
         sandbox: str | None = None
