@@ -51,6 +51,24 @@ EXPORT wait_asm(unsigned *x) { wait<0>(x); }
 EXPORT wait_ldcv(unsigned *x) { wait<1>(x); }
 EXPORT wait_cv(unsigned *x) { wait<2>(x); }
 
+// ---- vectors that others write ----
+
+#define VECTORS(name, ordering, type, constraint)                                                                         \
+EXPORT name(type *pair, int *torn, int rounds) {                                                                          \
+    for (int i = 0; i < rounds; i++) {                                                                                    \
+        type a, b;                                                                                                        \
+        if (blockIdx.x == 0)                                                                                              \
+            asm volatile("st." ordering " [%0], {%1, %2};" :: "l"(pair), constraint((type)i), constraint((type)i) : "memory"); \
+        else {                                                                                                            \
+            asm volatile("ld." ordering " {%0, %1}, [%2];" : "=" constraint(a), "=" constraint(b) : "l"(pair) : "memory"); \
+            *torn += a != b;                                                                                              \
+        }                                                                                                                 \
+    }                                                                                                                     \
+}
+VECTORS(relaxed_long_pairs, "relaxed.gpu.global.v2.u64", unsigned long long, "l")
+VECTORS(cached_long_pairs, "global.cg.v2.u64", unsigned long long, "l")
+VECTORS(relaxed_pairs, "relaxed.gpu.global.v2.u32", unsigned, "r")
+
 // ---- addresses of shared memory ----
 
 EXPORT shared_addresses(int *out, const int *in) {
@@ -114,6 +132,13 @@ def test_loop_reads_what_a_block_writes_meanwhile(gpu: Rig, how: str) -> None:
     x = gpu.array(3, np.uint32)
     gpu.launch(f"wait_{how}", 2, 1, x)
     assert list(x) == [1, 42, 43]
+
+
+@pytest.mark.parametrize("how", ["relaxed_long_pairs", "cached_long_pairs", "relaxed_pairs"])
+def test_vectors_are_seen_whole_while_they_are_written(gpu: Rig, how: str) -> None:
+    pair, torn = gpu.array(2, np.uint32 if how == "relaxed_pairs" else np.uint64), gpu.array(1, np.int32)
+    gpu.launch(how, 2, 1, pair, torn, np.int32(2_000_000))
+    assert torn[0] == 0
 
 
 def test_addresses_of_shared_memory_are_those_of_ptx(gpu: Rig) -> None:

@@ -34,6 +34,24 @@ struct Access {
     {
         return llvm::Align(ordering == llvm::AtomicOrdering::NotAtomic ? 1 : type.bits / 8);
     }
+
+    /// True if other threads are to see all elements at once, as GPUs show a vector: CUB tells a value and its status
+    /// so.
+    bool is_whole() const
+    {
+        return count > 1 && count * type.width() <= 128 && (is_volatile || ordering != llvm::AtomicOrdering::NotAtomic);
+    }
+    /// Type that the processor moves at once, if the address is a multiple of its size.
+    llvm::Type *whole(Builder &b) const
+    {
+        const unsigned bits = count * type.width();
+        return bits == 128 ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(b.getInt64Ty(), 2))
+                           : b.getIntNTy(bits);
+    }
+    llvm::Type *elements(Builder &b) const
+    {
+        return llvm::FixedVectorType::get(b.getIntNTy(type.width()), count);
+    }
 };
 
 const Operand &element(Instruction &i, const Operand &operand, unsigned index, unsigned count)
@@ -50,6 +68,15 @@ void lower_load(Instruction &i)
     Builder &b = i.b;
     const Access access(i);
     Value *from = pointer(i, 1, access.space);
+    if (access.is_whole()) {
+        Value *loaded = b.CreateAlignedLoad(access.whole(b), from, llvm::Align(1), /*isVolatile=*/true);
+        if (llvm::isAcquireOrStronger(access.ordering))
+            b.CreateFence(llvm::AtomicOrdering::Acquire);
+        Value *elements = b.CreateBitCast(loaded, access.elements(b));
+        for (unsigned n = 0; n < access.count; n++)
+            i.low.write(element(i, i.operand(0), n, access.count), b.CreateExtractElement(elements, n), access.type);
+        return;
+    }
     for (unsigned n = 0; n < access.count; n++) {
         Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), from, n * access.type.width() / 8);
         llvm::LoadInst *load =
@@ -65,6 +92,17 @@ void lower_store(Instruction &i)
     Builder &b = i.b;
     const Access access(i);
     Value *to = pointer(i, 0, access.space);
+    if (access.is_whole()) {
+        Value *elements = llvm::PoisonValue::get(access.elements(b));
+        for (unsigned n = 0; n < access.count; n++) {
+            Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
+            elements = b.CreateInsertElement(elements, value, n);
+        }
+        if (llvm::isReleaseOrStronger(access.ordering))
+            b.CreateFence(llvm::AtomicOrdering::Release);
+        b.CreateAlignedStore(b.CreateBitCast(elements, access.whole(b)), to, llvm::Align(1), /*isVolatile=*/true);
+        return;
+    }
     for (unsigned n = 0; n < access.count; n++) {
         Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
         Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), to, n * access.type.width() / 8);
