@@ -70,6 +70,11 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         type=Path,
         help="write docs/compatibility.md to this file; corpora that it has and that are not given stay on it as they are",
     )
+    parser.add_argument(
+        "--amend",
+        action="store_true",
+        help="results on the page stay, too, of programs of the given corpora that have no new ones: a folder may lack programs",
+    )
     options = parser.parse_args(words)
     if not options.folders and not options.page:
         parser.error("name a folder of programs, or a page to write anew with today's remarks")
@@ -203,6 +208,9 @@ def main(words: list[str] | None = None) -> int:
             "this VM's device" if options.device == "vm" else f"the software GPU with {options.pes} processing elements"
         )
         kept = report.read_page(options.page.read_text()) if options.page.exists() else []
+        if options.amend:
+            earlier = {found.name: found for found in kept}
+            corpora = [report.amended(found, earlier.get(found.name, found)) for found in corpora]
         options.page.write_text(report.page(report.composed(corpora, kept), engine))
     good = set(Status) - {Status.FAILED}
     return 0 if all(result.status in good for found in corpora for result in found.results) else 1

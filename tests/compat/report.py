@@ -144,6 +144,14 @@ def composed(corpora: Sequence[Corpus], kept: Iterable[Corpus]) -> list[Corpus]:
     return [fresh.pop(corpus.name, corpus) for corpus in kept] + [*fresh.values()]
 
 
+def amended(corpus: Corpus, earlier: Corpus) -> Corpus:
+    """The earlier corpus, with results of what was tried anew in place of its own."""
+    results = {result.name: result for result in (*earlier.results, *corpus.results)}
+    untried = max(0, earlier.untried + len(earlier.results) - len(results))
+    ordered = tuple(results[name] for name in sorted(results))
+    return replace(earlier, results=ordered, untried=untried, day=max(earlier.day, corpus.day))
+
+
 def page(corpora: Sequence[Corpus], engine: str) -> str:
     """Text of docs/compatibility.md."""
     lines = [

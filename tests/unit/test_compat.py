@@ -498,6 +498,16 @@ def test_page_keeps_corpora_that_were_not_tried_again(monkeypatch: pytest.Monkey
     assert " word...` |" in new
 
 
+def test_amended_corpus_keeps_programs_that_were_not_tried() -> None:
+    earlier = report.Corpus("some", RESULTS, 2, "sample of 6 of 9, seed 5", "2026-11-21")
+    mended = Result("d", "make", Status.PASSED, Cause.NONE, "", 1.0, 1.0)
+    added = Result("bb", "make", Status.RAN, Cause.NONE, "", 1.0, 1.0)
+    found = report.amended(report.Corpus("some", (mended, added), day="2026-11-24"), earlier)
+    assert [result.name for result in found.results] == ["a", "b", "bb", "c", "d"]
+    assert (found.results[2], found.results[4], found.results[0]) == (added, mended, RESULTS[0])
+    assert (found.sample, found.untried, found.day) == ("sample of 6 of 9, seed 5", 1, "2026-11-24")
+
+
 def test_page_is_written_anew_without_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text(report.page([report.Corpus("some", RESULTS)], "the software GPU with 2 processing elements"))
