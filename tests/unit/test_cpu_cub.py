@@ -255,3 +255,51 @@ def test_threads(warps: Rig) -> None:
     for row, mine in zip(out, values.reshape(10, 6), strict=True):
         sums = np.r_[mine[0], mine[0] + (mine[1:] ** 2).cumsum()]
         assert row[:3].tolist() == [mine.max(), np.searchsorted(sums, 50, "left"), np.searchsorted(sums, 50, "right")]
+
+
+@pytest.fixture(scope="module")
+def cuda12() -> Iterator[Rig]:
+    with rig(pes=1) as gpu:
+        gpu.load((HERE / "cpu_cub_cuda12.cu").read_text())
+        yield gpu
+
+
+def test_names_of_cuda_12_for_lanes(cuda12: Rig) -> None:
+    out = cuda12.array((13, 64), np.uint32)
+    cuda12.launch("lanes", 1, (16, 4), out)
+    t = np.arange(64, dtype=np.uint64)
+    lane = t % 32
+    below = (np.uint64(1) << lane) - 1
+    upto = 2 * below + 1
+    full = 0xFFFFFFFF
+    expected = [
+        *(lane, t // 32, below, upto, full - upto, full - below),
+        0xFFFFF00F | t << 4,
+        8 * t + 1000,
+        t // 2 + 1000,
+        t + 320,
+        t | 0x44 << 8 | t << 16 | 0x11 << 24,
+        t // 32 * 32 + 5,
+        np.where(t < 32, sum(1 << i for i in range(0, 32, 3)), sum(1 << i for i in range(1, 32, 3))),
+    ]
+    for row, wanted in enumerate(expected):
+        assert (out[row] == wanted).all(), row
+
+
+def test_operators_of_cuda_12(cuda12: Rig) -> None:
+    values, out = put(cuda12, numbers(np.int32, 64)), cuda12.array(8, np.float64)
+    cuda12.launch("operators", 1, 64, values, out)
+    largest = float(np.finfo(np.float32).max)
+    assert out.tolist() == [values.max(), values.min(), values.sum(), 1, -7, 2.5, largest, 4 + 16 + 4 + 7]
+
+
+def test_iterators_of_cuda_12(cuda12: Rig) -> None:
+    values, out = put(cuda12, numbers(np.int32, 8)), cuda12.array(7, np.float64)
+    cuda12.launch("iterators", 1, 1, values, out)
+    assert out.tolist() == [2 * values[2], 2 * values[3], 3, 45, 2.5, 5, 50]
+
+
+def test_function_objects_of_cuda_12(cuda12: Rig) -> None:
+    values, out = put(cuda12, numbers(np.int32, 100)), cuda12.array(6, np.int32)
+    cuda12.launch("functions", 1, 1, values, out, np.int32(100))
+    assert out.tolist() == [100, (values % 2).sum(), values[0], 1, values[1] - 1, values.sum()]

@@ -202,7 +202,8 @@ def dependencies(header: str, folder: Path, libraries: cccl.Cccl) -> set[str]:
         "-M -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=gnu++17 -D__VGC_CPU__=1 "
         "-U__CUDA_ARCH__ -D__CUDA_ARCH__=800 -D__CUDACC__=1"
     )
-    folders = (toolchain.INCLUDE_DIR, toolchain.CONTROL_DIR / "include", libraries.folder)
+    ours = (toolchain.INCLUDE_DIR, toolchain.CONTROL_DIR / "include", toolchain.CUDA12_NAMES_DIR)
+    folders = (*ours, libraries.folder)
     argv = ["clang++-19", *flags.split(), *(word for path in folders for word in ("-isystem", str(path)))]
     argv += ["-include", "cuda_runtime.h", "-include", "vgc_hosted.h", "source.cu"]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=True, timeout=HANGS_AFTER_S)

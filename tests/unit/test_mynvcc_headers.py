@@ -175,6 +175,25 @@ def test_libraries_that_python_has_installed_are_found(toolkit: Toolkit) -> None
     assert "#include <thrust/sort.h>" in toolkit.text()
 
 
+@pytest.mark.parametrize("own", [[], ["-I", "libraries"], ["-isystem", "libraries"]])
+@pytest.mark.parametrize("release", [2, 3])
+def test_names_of_cuda_12_are_added_to_later_libraries_alone(toolkit: Toolkit, release: int, own: list[str]) -> None:
+    packages = toolkit.folder / "venv" / "lib" / "python3.11" / "site-packages"
+    folder = write_library(toolkit.folder / "libraries" if own else packages / "nvidia" / "cu13" / "include" / "cccl")
+    (folder / "thrust" / "version.h").write_text(
+        f"#pragma once\n#define THRUST_MAJOR_VERSION {release}\n#define THRUST_NAMESPACE_BEGIN namespace thrust {{\n"
+        "#define THRUST_NAMESPACE_END }\n"
+    )
+    names = "namespace thrust { template <class> struct identity { static int own(); }; }" if release == 2 else ""
+    (folder / "thrust" / "functional.h").write_text(f"#include <thrust/version.h>\n{names}\n")
+    use = "thrust::identity<int>::own()" if release == 2 else "thrust::identity<int>()(1)"
+    toolkit.write(
+        main_cu=f"#include <thrust/functional.h>\n__global__ void kernel() {{}}\nint main() {{ return sizeof({use}) == 1; }}\n"
+    )
+    toolkit.build(*own, "main.cu", environment={"VIRTUAL_ENV": str(toolkit.folder / "venv")})
+    assert "#include <thrust/functional.h>" in toolkit.text()
+
+
 def test_missing_library_is_named_with_the_way_to_get_it(toolkit: Toolkit) -> None:
     toolkit.write(main_cu="#include <cub/no_such_header.cuh>\nint main() {}\n")
     failed = toolkit.nvcc("main.cu", environment={"VIRTUAL_ENV": "", "HOME": str(toolkit.folder)})

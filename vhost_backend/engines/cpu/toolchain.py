@@ -18,6 +18,8 @@ from vhost_backend.sandbox.terms import Bind
 HERE: Final = Path(__file__).resolve().parent
 COMPILER: Final = HERE / "compiler" / "build" / "vgc-cpucc"
 INCLUDE_DIR: Final = HERE.parents[2] / "kernels" / "cpu" / "include"
+CUDA12_NAMES_DIR: Final = INCLUDE_DIR / "vgc_cccl"
+"""Headers named as those of CUB and Thrust, which include these and add names of release 2 to release 3."""
 CONTROL_DIR: Final = HERE.parents[2] / "kernels" / "control"
 """Headers of the control system; kernels may include those in its folder ``include``."""
 LLVM_DIR: Final = Path("/usr/lib/llvm-19")
@@ -75,7 +77,7 @@ def compile_job(
         *_folder("--include-dir", INCLUDE_DIR),
         *_folder("--parent-dir", CONTROL_DIR),  # its headers include ../vgc_control.h
         *_folder("--include-dir", CONTROL_DIR / "include"),
-        *(("--system-dir", nvidias.folder, "--known-as", str(cccl.KNOWN_AS)) if nvidias else ()),
+        *(_libraries(nvidias) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
         *(("--units",) if kind == "CUDA_UNITS" else ()),
@@ -117,7 +119,7 @@ def precompile_argv(libraries: cccl.Cccl, folder: Path) -> tuple[str | Path, ...
         *_folder("--llvm", LLVM_DIR),
         *_folder("--include-dir", INCLUDE_DIR),
         *_folder("--include-dir", CONTROL_DIR / "include"),
-        *("--system-dir", libraries.folder, "--known-as", str(cccl.KNOWN_AS)),
+        *_libraries(libraries),
     )
 
 
@@ -153,6 +155,14 @@ def _folder(option: str, folder: Path) -> tuple[str | Path, ...]:
         if folder.is_relative_to(outside) and not folder.is_relative_to(INSIDE):
             return option, folder, "--known-as", str(inside / folder.relative_to(outside))
     return option, folder
+
+
+def _libraries(found: cccl.Cccl) -> tuple[str | Path, ...]:
+    """Words for the folders of CUB, Thrust and libcu++: one with names that CUDA 12's had comes before theirs."""
+    return (
+        *_folder("--system-dir", CUDA12_NAMES_DIR),
+        *("--system-dir", found.folder, "--known-as", str(cccl.KNOWN_AS)),
+    )
 
 
 @functools.cache

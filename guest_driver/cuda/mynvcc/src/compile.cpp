@@ -105,9 +105,7 @@ Words Compiler::cuda_command() const
     const std::string standard = options.standard.empty() ? "gnu++17" : options.standard;
     words.push_back("-std=" + (standard == "c++03" ? "gnu++11" : standard)); // the headers need C++11
     append(words, options.macros);
-    append(words, options.includes);
-    if (!toolkit.cccl.empty())
-        append(words, {"-isystem", toolkit.cccl});
+    append(words, toolkit.folder_options(options.includes));
     return words;
 }
 
@@ -150,10 +148,9 @@ Words Compiler::command(const Input &input) const
     }
     if (language_of(input) != Language::cuda) {
         append(words, options.macros);
-        append(words, options.includes);
-        append(words, {"-isystem", toolkit.top + "/include"});
-        if (!toolkit.cccl.empty())
-            append(words, {"-isystem", toolkit.cccl});
+        Words folders = options.includes;
+        append(folders, {"-isystem", toolkit.top + "/include"});
+        append(words, toolkit.folder_options(folders));
     }
     const bool is_clang = words.front() == toolkit.clangxx || words.front() == toolkit.clang;
     append(words, is_clang ? without_gcc_options(options.host) : options.host);

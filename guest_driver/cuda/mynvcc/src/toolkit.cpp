@@ -98,6 +98,24 @@ std::string find_cccl(const std::string &top)
 
 const char CCCL_HINT[] = "pip install nvidia-cuda-cccl";
 
+Words Toolkit::folder_options(const Words &includes) const
+{
+    const std::string names = top + "/include/vgc_cccl";
+    const bool has_own = std::any_of(includes.begin(), includes.end(), [](const std::string &word) {
+        const std::string folder = starts_with(word, "-I") ? word.substr(2) : word;
+        return exists(folder + "/cub/version.cuh") || exists(folder + "/thrust/version.h");
+    });
+    Words words;
+    if (has_own)
+        words.push_back("-I" + names);
+    words.insert(words.end(), includes.begin(), includes.end());
+    if (!cccl.empty() && !has_own)
+        words.insert(words.end(), {"-isystem", names});
+    if (!cccl.empty())
+        words.insert(words.end(), {"-isystem", cccl});
+    return words;
+}
+
 std::string find_top()
 {
     std::error_code error;

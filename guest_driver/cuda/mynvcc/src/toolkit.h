@@ -14,6 +14,10 @@ struct Toolkit {
     std::string cxx, cc;
     /// Folder of CUB, Thrust and libcu++, which do not come with the toolkit; "" if they were not found.
     std::string cccl;
+
+    /// Options for folders of headers: those in `includes`, which are the program's, then the libraries'. Ahead of the
+    /// libraries, also of the program's own, comes a folder with names that CUDA 12's had.
+    Words folder_options(const Words &includes) const;
 };
 
 /// How to get them.

@@ -88,7 +88,8 @@ std::string file_name(const Kind &kind, llvm::StringRef standard)
 
 bool is_cccl(const Options &options, const std::string &folder)
 {
-    return llvm::StringRef(options.known_as(folder)).ends_with("/cccl");
+    const llvm::StringRef name = llvm::sys::path::filename(options.known_as(folder));
+    return name == "cccl" || name == "vgc_cccl";
 }
 
 bool has_cccl(const Options &options)
