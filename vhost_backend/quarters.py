@@ -65,6 +65,14 @@ class Quarters:
         kept = None if self.cgroup is None else self.cgroup.reuse(limits)
         return self.room(name, limits) if kept is None else replace(self, cgroup=kept)
 
+    def limit(self, limits: Limits) -> None:
+        """Gives the control group, which is that of one process, other limits.
+
+        :raise OSError: the host does not allow it.
+        """
+        if self.cgroup is not None:
+            self.cgroup.limit(limits)
+
     def oom_kills(self) -> int:
         """Number of processes here that the kernel has killed because they used more memory than they may."""
         return 0 if self.cgroup is None else self.cgroup.oom_kills()

@@ -330,8 +330,8 @@ CONFIG = _wire(
     "uuid" / Bytes(16) * "UUID of the VM",
     "engine_name" / Bytes(64) * "NUL-padded UTF-8",
     "vm_name" / Bytes(64) * "NUL-padded UTF-8",
-    "driver_ack" / u32 * "the driver writes the generation whose quota it has picked up",
-    "reserved" / u32 * "0",
+    "driver_ack" / u32 * "the driver writes the allotment whose quota it has picked up",
+    "allotment" / u32 * "number of the quota, at least 1: +1 whenever the quota has changed",
 )
 
 REQUEST = _wire(
@@ -357,7 +357,7 @@ RESPONSE = _wire(
     "queued_ns" / u64 * "from pop to start on the engine",
     "exec_ns" / u64 * "from start to end on the engine",
     "payload_len" / u32 * "bytes written after this struct",
-    "reserved" / u32,
+    "allotment" / u32 * "number of the latest quota that the device knows, 0 if none",
 )
 
 BODY_QUERY = _wire("vgc_body_query", "QUERY", "what" / u32, "reserved" / u32)

@@ -32,6 +32,8 @@ class AttachedLink(GuestLink):
         region = self.region
         self.frontend.start(self._setups(), [SharedFile(region.fd, region.size, region.gpa, region.uva)])
         self._changed = threading.Condition()
+        self._speaking = threading.Lock()
+        """One thread at a time asks the device and reads its answer."""
         self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
         self._refresh()
         self._thread = threading.Thread(target=self._follow, name="configuration")
@@ -45,7 +47,8 @@ class AttachedLink(GuestLink):
         ]
 
     def _refresh(self) -> None:
-        data = self.frontend.config_read()
+        with self._speaking:
+            data = self.frontend.config_read()
         with self._changed:
             self.set_config_bytes(data)
             self._space: Any = schema.CONFIG.construct.parse(data)
@@ -64,6 +67,19 @@ class AttachedLink(GuestLink):
             assert self._changed.wait_for(
                 lambda: self._space.health == Health.READY and self._space.generation >= generation, ANSWERS_WITHIN_S
             ), f"the device stays {self._space}"
+
+    def set_config_bytes(self, data: bytes) -> None:
+        """Replaces all but the guest's acknowledgement, which it may write at the same time."""
+        at = next(field for field in schema.fields(schema.CONFIG) if field.name == "driver_ack")
+        end = at.offset_bytes + at.size_bytes
+        os.pwrite(self.config_fd, data[: at.offset_bytes], 0)
+        os.pwrite(self.config_fd, data[end:].ljust(schema.LIMITS["CONFIG_SIZE"] - end, b"\0"), end)
+
+    def pass_on_acknowledgement(self) -> None:
+        """Writes to the device what the guest has written into its configuration space."""
+        at = next(field for field in schema.fields(schema.CONFIG) if field.name == "driver_ack").offset_bytes
+        with self._speaking:
+            self.frontend.config_write(self.acknowledged.to_bytes(4, "little"), at)
 
     def close(self) -> None:
         os.eventfd_write(self._stop_fd, 1)

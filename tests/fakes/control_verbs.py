@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from tests.fakes.control_records import FakeChannel, FakeInstance, push_of
 from tests.fakes.control_world import NS_PER_S, FakeVm, World
+from tests.fakes.vm_limits import limits_info
 from virtio_proto.control.api import FaultInfo, MigrationInfo, PolicyInfo, RecordsPush
 from virtio_proto.control.records import Function, Level
 from virtio_proto.control.selector import FUNCTIONS, Selector, SelectorError, parse
+from virtio_proto.control.verbs.vms import LIMIT_NAMES
 
 Fields = dict[str, Any]
 MAX_CHANNELS: Final = 16383
@@ -42,6 +44,8 @@ class FakeHost:
         self.added: list[Fields] = []
         """The ``add_vm`` requests so far."""
         self.reload_problem = ""
+        self.limits: dict[str, int] = {}
+        """Limits that were set for a VM."""
         self._instance_numbers = itertools.count(1)
         self._channel_numbers = itertools.count(1)
         self._fault_numbers = itertools.count(1)
@@ -353,6 +357,16 @@ class FakeHost:
         if fields.get("now"):
             del self.world.vms[vm.name]
         return {"added": [], "removed": [vm.name], "changed": [], "waiting": [] if fields.get("now") else [vm.name]}
+
+    def do_show_limits(self, fields: Fields) -> Any:
+        return limits_info(self._vm(fields).name, self.limits)
+
+    def do_set_limits(self, fields: Fields) -> Any:
+        vm = self._vm(fields)
+        if self.reload_problem:
+            raise Refusal("failed", self.reload_problem)
+        self.limits = {key: value for key, value in fields.items() if key in LIMIT_NAMES}
+        return limits_info(vm.name, self.limits)
 
     def do_stage_firmware(self, fields: Fields) -> Any:
         image = fields.get("image")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from tests.fakes.vm_limits import limits_info
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import (
     AgainError,
@@ -35,7 +36,7 @@ from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
-from virtio_proto.control.verbs.vms import VmChanges
+from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 
 CLOCK_NS: Final = 1_000_000
 
@@ -226,6 +227,8 @@ class FakeHost:
         """VMs that were to be added or removed, "" for a reload, and whether now."""
         self.added: dict[str, tuple[Mapping[str, Any], bool]] = {}
         """Settings of the VMs that were added, and whether they persist."""
+        self.given: dict[str, int] = {}
+        """Limits that were set."""
 
     async def reload(self, *, now: bool) -> VmChanges:
         return self._changes("", now=now, added=["new"])
@@ -237,6 +240,15 @@ class FakeHost:
 
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
         return self._changes(vm, now=now, removed=[vm])
+
+    def limits(self, vm: str) -> LimitsInfo:
+        return limits_info(vm, self.given)
+
+    async def set_limits(self, vm: str, limits: Mapping[str, int]) -> LimitsInfo:
+        if self.problem:
+            raise HostRefusedError(self.problem)
+        self.given = {**self.given, **limits}
+        return limits_info(vm, self.given)
 
     def _changes(self, vm: str, *, now: bool, added: Sequence[str] = (), removed: Sequence[str] = ()) -> VmChanges:
         if self.problem:

@@ -109,6 +109,8 @@ class FakeDevice:
         self.log = ""
         self.program_bytes = 0
         """Bytes of the quota that each program takes."""
+        self.allotment = 0
+        """Number of the quota that responses bear."""
         self.seen: list[Ask] = []
         self.contexts: set[int] = set()
         self.memory: dict[int, bytearray] = {}
@@ -201,7 +203,14 @@ class FakeDevice:
     def _respond(self, queue: int, answer: Answer) -> None:
         ring = self._rings[queue]
         chain = ring.popped()
-        fields = {"detail": 0, "queued_ns": 5, "exec_ns": 7, "reserved": 0, "value": answer.value, "aux": answer.aux}
+        fields = {
+            "detail": 0,
+            "queued_ns": 5,
+            "exec_ns": 7,
+            "allotment": self.allotment,
+            "value": answer.value,
+            "aux": answer.aux,
+        }
         stated = len(answer.payload) if answer.payload_len is None else answer.payload_len
         data = schema.RESPONSE.construct.build(fields | {"status": answer.status, "payload_len": stated})
         data += answer.payload

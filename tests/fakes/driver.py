@@ -61,6 +61,11 @@ class Reply:
         """Error text."""
         return self.payload.decode()
 
+    @property
+    def allotment(self) -> int:
+        """Number of the device's latest quota."""
+        return int(schema.RESPONSE.construct.parse(self.raw).allotment)
+
     @classmethod
     def parse(cls, raw: bytes, used_len: int) -> Reply:
         """Parses a response without trusting it: one that is too short becomes BAD_REQUEST."""

@@ -66,7 +66,7 @@ class GuestLink:
             "engine_name": b"fake engine".ljust(64, b"\0"),
             "vm_name": b"fake vm".ljust(64, b"\0"),
             "driver_ack": 0,
-            "reserved": 0,
+            "allotment": 1,
         }
         self.set_config(**config)
 
@@ -91,6 +91,12 @@ class GuestLink:
     def set_config_bytes(self, data: bytes) -> None:
         """Replaces the whole configuration space, for example with a daemon's answer to GET_CONFIG."""
         os.pwrite(self.config_fd, data.ljust(schema.LIMITS["CONFIG_SIZE"], b"\0"), 0)
+
+    @property
+    def acknowledged(self) -> int:
+        """Allotment that the guest says it has taken."""
+        space = os.pread(self.config_fd, schema.CONFIG.construct.sizeof(), 0)
+        return int(schema.CONFIG.construct.parse(space).driver_ack)
 
     @property
     def fds(self) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,27 @@ def test_binary_is_refused_unless_the_configuration_allows_it(
 def test_source_needs_no_permission(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
     stage = make(TWO, vm("a", "cuda"))
     assert load(stage.set_up("a")[1], ProgramKind.CUDA_SOURCE).ok
+
+
+def test_limits_of_a_gpu_change_but_for_its_partition_and_pool(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig]
+) -> None:
+    """The worker's SMs, and the size of the pool that it takes memory from, are what they were at its start."""
+    mine = vm("a", "cuda", 48)
+    stage = make(TWO, mine)
+    setup, worker = stage.set_up("a")
+
+    def change(**limits: int) -> bool:
+        wanted = replace(mine, quota=replace(mine.quota, **limits))
+        return stage.daemon.ask(lambda daemon: daemon.vms["a"].change_limits(wanted))
+
+    most = setup.quota.memory_bytes
+    assert not change(pes=47)
+    assert not change(memory_bytes=most + 1)
+    assert change(pes=47, memory_bytes=most // 2, contexts=9)
+    first, second = worker.expect(protocol.Limits), worker.expect(protocol.Limits)
+    assert (first.quota.memory_bytes, second.quota.memory_bytes) == (most, most // 2)
+    assert (second.quota.pes, second.max_contexts) == (3, 9)  # the elements that the double says it has
+    assert change(memory_bytes=most, contexts=9)
+    raised, announced = worker.expect(protocol.Limits), worker.expect(protocol.Limits)
+    assert (raised.quota.memory_bytes, announced.allotment) == (most, raised.allotment + 1)

@@ -93,6 +93,11 @@ def memory_of(vm: FakeVm) -> int:
     return int(space.quota_memory_bytes)
 
 
+def wait_for_memory(vm: FakeVm, mib: int) -> None:
+    """Waits until the guest is told that it may use so much device memory."""
+    vm.frontend.wait_for_config(lambda space: space.quota_memory_bytes == mib << 20)
+
+
 def is_reached(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
@@ -133,23 +138,45 @@ def test_removed_vm_with_a_guest_leaves_when_that_does(tmp_path: Path) -> None:
         assert wait_for(host.process, "vm_left")["vm"] == "b"
 
 
-def test_new_limits_count_at_once_without_a_guest_and_else_from_the_next_on(tmp_path: Path) -> None:
+def test_new_limits_count_at_once_with_and_without_a_guest(tmp_path: Path) -> None:
     more = {"quota": {"memory": f"{2 * MEMORY_MIB}M"}}
-    with serving(tmp_path, {"a": {}, "b": {}}) as host:
+    with serving(tmp_path, {"a": {}, "b": {}}) as host, FakeVm(host.socket("a")) as vm:
+        vm.frontend.wait_health(Health.READY)
+        pid = wait_for(host.process, "worker_started")["pid"]
+        context = vm.driver.request(Opcode.CONTEXT_CREATE).value
+        host.write({"a": more, "b": more})
+        told = host.reload()
+        assert (told["live"], told["changed"]) == (["a"], ["b"])
+        assert not told.keys() & {"waiting", "later"}
+        assert wait_for(host.process, "vm_changed")["vm"] == "b"
+        wait_for_memory(vm, 2 * MEMORY_MIB)
+        big = {"size": (MEMORY_MIB + 1) << 20}
+        assert vm.driver.request(Opcode.ALLOC, big, context=context).status == Status.OK
+        assert alive(pid)
+        with FakeVm(host.socket("b")) as other:
+            other.frontend.wait_health(Health.READY)
+            assert memory_of(other) == 2 * MEMORY_MIB << 20
+
+
+def test_other_settings_count_from_the_next_guest_on(tmp_path: Path) -> None:
+    other = {"num_queues": 2, "quota": {"memory": f"{2 * MEMORY_MIB}M", "pes": 7}}
+    with serving(tmp_path, {"a": {}}) as host:
         with FakeVm(host.socket("a")) as vm:
             vm.frontend.wait_health(Health.READY)
-            host.write({"a": more, "b": more})
+            host.write({"a": other})
             told = host.reload()
-            assert (told["changed"], told["waiting"]) == (["a", "b"], ["a"])
-            assert wait_for(host.process, "vm_changed")["vm"] == "b"
-            assert memory_of(vm) == MEMORY_MIB << 20
+            assert (told["live"], told["changed"], told["waiting"]) == (["a"], ["a"], ["a"])
+            assert told["later"] == {"a": ["num_queues", "quota.pes"]}
+            wait_for_memory(vm, 2 * MEMORY_MIB)
             assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
-            with FakeVm(host.socket("b")) as other:
-                other.frontend.wait_health(Health.READY)
-                assert memory_of(other) == 2 * MEMORY_MIB << 20
-        with FakeVm(host.socket("a")) as vm:  # as soon as QEMU is restarted: it waits at the same socket
+            host.write({"a": other | {"quota": {"memory": f"{3 * MEMORY_MIB}M", "pes": 7}}})
+            assert host.reload()["live"] == ["a"]  # also while it is to leave
+            wait_for_memory(vm, 3 * MEMORY_MIB)
+        with FakeVm(host.socket("a"), num_queues=2) as vm:  # as soon as QEMU is restarted: it waits at the same socket
             vm.frontend.wait_health(Health.READY)
-            assert memory_of(vm) == 2 * MEMORY_MIB << 20
+            space = schema.CONFIG.construct.parse(vm.frontend.config_read())
+            assert (space.num_queues, space.quota_pes) == (2, 7)
+            assert space.quota_memory_bytes == 3 * MEMORY_MIB << 20
 
 
 def test_vm_may_move_to_another_socket(tmp_path: Path) -> None:
@@ -337,6 +364,26 @@ def test_other_vms_compute_meanwhile(tmp_path: Path) -> None:
                 guest.go_on()
 
 
+def test_limits_of_vms_that_compute_change_under_them(tmp_path: Path) -> None:
+    names = ("a", "b", "c")
+
+    def settings(round_number: int) -> dict[str, Any]:
+        quota = {"memory": f"{16 + 16 * (round_number % 3)}M", "queue_depth": 8 + round_number, "contexts": 1, "pes": 1}
+        return {"engine": "cpu", "quota": quota, "deadline": f"{10 + round_number % 2}s"}
+
+    with contextlib.ExitStack() as stack:
+        host = stack.enter_context(serving(tmp_path, dict.fromkeys(names, settings(0))))
+        vms = [stack.enter_context(FakeVm(host.socket(name))) for name in names]
+        for vm in vms:
+            vm.frontend.wait_health(Health.READY)
+        guests = [stack.enter_context(Computing(vm)) for vm in vms]
+        for round_number in range(1, 7):
+            host.write({"a": settings(round_number), "b": settings(0), "c": settings(round_number // 2)})
+            assert host.reload().get("live", []) == (["a"] if round_number % 2 else ["a", "c"])
+            for guest in guests:
+                guest.go_on()
+
+
 def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
     own = {"engine": "cpu"}
     control = {"socket": str(tmp_path / "control.sock")}
@@ -459,3 +506,59 @@ def test_vm_whose_connection_has_ended_can_be_removed_and_added(tmp_path: Path) 
         assert daemon.begin(lambda served: served.reload(config)).result(ANSWERS_WITHIN_S).added == ("a",)
         with FakeVm(tmp_path / "a.sock") as vm:
             vm.frontend.wait_health(Health.READY)
+
+
+def test_limits_are_changed_without_the_file(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": {}}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        context = vm.driver.request(Opcode.CONTEXT_CREATE).value
+        big = {"size": (MEMORY_MIB - 1) << 20}
+        assert vm.driver.request(Opcode.ALLOC, big, context=context).status == Status.OK
+        until(lambda: caller.ask("show_limits", vm="a")["used"]["contexts"] == 1)
+
+        changed = caller.ask("set_limits", vm="a", memory_bytes=8 << 20, contexts=4, pes=64)
+        assert (changed["later"], changed["allotment_state"]) == (["pes"], "never acknowledged")
+        assert set(changed["pending"]) == {"memory_bytes", "contexts"}
+        until(lambda: caller.ask("show_limits", vm="a")["pending"] == [])  # though the guest says nothing
+        shown = caller.ask("show_limits", vm="a")
+        assert (shown["enforced"]["memory_bytes"], shown["exceeded"]) == (8 << 20, ["memory_bytes"])
+        assert memory_of(vm) == 8 << 20
+        (info,) = caller.ask("topology")["vms"]
+        assert (info["allotment"], info["acknowledged"], info["exceeded"]) == (2, None, ["memory_bytes"])
+
+        host.write({"a": {}}, control=control)  # the file as it was
+        assert caller.ask("reload_vms")["live"] == ["a"]
+        shown = caller.ask("show_limits", vm="a")
+        assert (shown["configured"]["memory_bytes"], shown["exceeded"]) == (MEMORY_MIB << 20, [])
+
+
+def test_limits_beyond_the_host_are_refused(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with (
+        serving(tmp_path, {"a": {"engine": "cpu"}, "b": {}}, control=control, overcommit=False) as host,
+        contextlib.ExitStack() as stack,
+    ):
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        with pytest.raises(ApiRefusedError, match=r"of memory, and this host has .*; allowed: .* or overcommit: true"):
+            caller.ask("set_limits", vm="a", memory_bytes=1 << 45)
+        assert memory_of(vm) == MEMORY_MIB << 20
+
+
+def test_limits_of_a_vm_that_leaves_stay(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": {}, "b": {}}, control=control) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        caller.ask("remove_vm", vm="a")
+        with pytest.raises(ApiRefusedError, match="a is to leave; allowed: a VM that stays"):
+            caller.ask("set_limits", vm="a", contexts=3)
+        assert caller.ask("show_limits", vm="a")["configured"]["contexts"] == 256

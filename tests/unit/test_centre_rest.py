@@ -330,6 +330,8 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("POST", "/workers/{host}/{vm}/resume", "/workers/h1/h1-vm0/resume", None),
         ("POST", "/vms/reload", "/vms/reload", {}),
         ("POST", "/vms/{host}/add", "/vms/h1/add", {"vm": "web9", "socket": "/run/web9", "pes": 2}),
+        ("GET", "/vms/{host}/{vm}/limits", "/vms/h1/h1-vm0/limits", None),
+        ("POST", "/vms/{host}/{vm}/limits", "/vms/h1/h1-vm0/limits", {"contexts": 3}),
         ("POST", "/vms/{host}/{vm}/remove", "/vms/h1/h1-vm0/remove", {}),
         ("POST", "/firmware/stage", "/firmware/stage", {"image": image}),
         ("GET", "/firmware", "/firmware", None),

@@ -1,4 +1,4 @@
-"""The verbs ``reload_vms``, ``add_vm`` and ``remove_vm``, and VMs that come to the control system and leave it."""
+"""The verbs about VMs, and VMs that come to the control system and leave it."""
 
 from __future__ import annotations
 
@@ -71,6 +71,22 @@ def test_refusal_of_the_host_reaches_the_caller(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_limits_are_set_and_shown(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        before = await client.ask("show_limits", vm="web1")
+        assert (before["enforced"]["contexts"], before["allotment_state"]) == (256, "taken")
+        after = await client.ask("set_limits", vm="web1", contexts=3, memory_bytes=1 << 30)
+        assert rig.host.given == {"contexts": 3, "memory_bytes": 1 << 30}
+        assert after["enforced"]["contexts"] == 3
+        refused = await client.refusal("set_limits", vm="web1")
+        assert "allowed: at least one of pes, memory_bytes" in str(refused)
+        assert (await client.refusal("set_limits", vm="web1", streams=0)).kind == "malformed"
+        rig.host.problem = "more than there is"
+        assert str(await client.refusal("set_limits", vm="web1", pes=9)) == "failed: more than there is"
+
+    tell(tmp_path, story)
+
+
 def test_only_administrators_may(tmp_path: Path) -> None:
     secret, token = token_lines.new("operate", None, None, "ann")
     file = token_file(tmp_path, token)
@@ -80,7 +96,9 @@ def test_only_administrators_may(tmp_path: Path) -> None:
         assert (await client.refusal("reload_vms")).kind == "denied"
         assert (await client.refusal("add_vm", vm="web3", socket="/run/3")).kind == "denied"
         assert (await client.refusal("remove_vm", vm="web1")).kind == "denied"
-        assert rig.host.asked == []
+        assert (await client.refusal("set_limits", vm="web1", pes=1)).kind == "denied"
+        assert (await client.ask("show_limits", vm="web1"))["vm"] == "web1"
+        assert (rig.host.asked, rig.host.given) == ([], {})
 
     tell(tmp_path, story, tokens=file)
 

@@ -636,7 +636,7 @@ def test_requests_beyond_the_queue_depth_are_refused_on_every_queue() -> None:
             status, text = refused(rig, Opcode.NOP, queue=queue)
             assert (status, text) == (
                 Status.RESOURCES_EXHAUSTED,
-                "3 requests are in flight; that is this VM's quota",
+                "3 requests are in flight; this VM's quota is 3",
             )
         assert [launch.reply for launch in held] == [None, None, None]
 

@@ -332,9 +332,12 @@ WRONG: dict[str, tuple[Callable[[Saved], None], str]] = {
         lambda file: file.put(file.manifest["objects_at"] + MOVED_HEAD, struct.pack("<II", 5 << 16 | 9, 5)),
         "at place 0",
     ),
-    "a context beyond the quota": (
-        lambda file: file.put(file.manifest["objects_at"] + MOVED_HEAD + 8 * 9, struct.pack("<II", 1 << 16 | 10, 1)),
-        "4 places",
+    "contexts beyond the quota": (
+        lambda file: file.put(
+            file.manifest["objects_at"] + MOVED_HEAD + 8 * 9,
+            b"".join(struct.pack("<II", 1 << 16 | place, 1) for place in range(10, 15)),
+        ),
+        "4 contexts",
     ),
     "an event of nobody": (
         lambda file: file.put(file.manifest["objects_at"] + EVENTS_AT, struct.pack("<IIII", 1 << 16 | 1, 1, 200, 0)),

@@ -57,6 +57,18 @@ def test_paths_of_others_are_refused(key: str) -> None:
     )
 
 
+def test_limits_that_were_set_stay_until_the_configuration_is_read_again() -> None:
+    there = added().with_limits("a", {"pes": 2, "deadline_ns": 5}).with_limits("a", {"contexts": 3})
+    there = there.with_limits("c", {"memory_bytes": MIB})
+    a, b, c = there.config().vms
+    assert (a.quota.pes, a.quota.contexts, a.quota.memory_bytes, a.deadline_ns) == (2, 3, 1024 * MIB, 5)
+    assert (b, c.quota.memory_bytes) == (base().vms[1], MIB)
+    assert there.with_base(base()).config() == added().config()
+    assert there.without("c").with_added("c", there.added["c"]).config().vms[2].quota.memory_bytes == 1024 * MIB
+    with pytest.raises(ConfigError, match="z is to leave"):
+        there.with_limits("z", {"pes": 1})
+
+
 def test_names_of_others_are_refused() -> None:
     for there, name in ((Roll(base()), "a"), (added(), "c")):
         with pytest.raises(ConfigError, match=rf"vms\.{name} is served already; allowed: a name that no VM has"):

@@ -1,4 +1,4 @@
-"""``vgcctl vm``: list, show, reload, add, remove."""
+"""``vgcctl vm``: list, show, reload, add, remove, limits."""
 
 from __future__ import annotations
 
@@ -66,5 +66,57 @@ def test_vm_is_removed(tmp_path: Path) -> None:
         assert "h1-vm0" in daemon.world.vms
         assert (await vgcctl("vm", "remove", "h1/h1-vm0", "--now", "--daemon", daemon.url)).code == 0
         assert "h1-vm0" not in daemon.world.vms
+
+    with_daemon(tmp_path, test)
+
+
+def test_limits_are_shown_with_what_is_used(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        shown = await vgcctl("vm", "limits", "h1-vm0", "--daemon", daemon.url)
+        rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines()[1:]}
+        assert rows["memory"] == ["256", "MiB", "256", "MiB", "64", "MiB", "-"]
+        assert rows["pes"] == ["all", "all", "-", "-"]
+        assert "allotment 1: taken" in shown.err
+        assert daemon.host.limits == {}
+        answer = (await vgcctl("vm", "limits", "h1/h1-vm0", "--json", "--daemon", daemon.url)).json
+        assert (answer["vm"], answer["used"]["contexts"]) == ("h1-vm0", 1)
+
+    with_daemon(tmp_path, test)
+
+
+def test_limits_are_changed_till_the_next_reload(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        options = ("--memory", "32M", "--pes", "8", "--queue-depth", "9", "--deadline", "2m", "--daemon", daemon.url)
+        done = await vgcctl("vm", "limits", "h1-vm0", *options)
+        assert done.code == 0
+        assert daemon.host.limits == {
+            "pes": 8,
+            "memory_bytes": 32 << 20,
+            "queue_depth": 9,
+            "deadline_ns": 120 * 10**9,
+        }
+        assert "from the next QEMU on" in done.out
+        assert "exceeded: gets no more" in done.out
+        assert "allotment 2: pending" in done.err
+        assert "until the daemon's configuration is read again" in done.err
+
+    with_daemon(tmp_path, test)
+
+
+def test_wrong_limits_are_refused_by_name(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        for option, value, allowed in (
+            ("--memory", "much", "a size such as 512M or 2G"),
+            ("--deadline", "10 years", "a time such as 500ms, 10s or 2m"),
+            ("--contexts", "0", "--contexts"),
+        ):
+            refused = await vgcctl("vm", "limits", "h1-vm0", option, value, "--daemon", daemon.url)
+            assert refused.code != 0
+            assert allowed in refused.err
+        daemon.host.reload_problem = "the VMs together may use 9 GiB of memory, and this host has 8 GiB"
+        refused = await vgcctl("vm", "limits", "h1-vm0", "--memory", "9G", "--daemon", daemon.url)
+        assert refused.code != 0
+        assert daemon.host.reload_problem in refused.err
+        assert daemon.host.limits == {}
 
     with_daemon(tmp_path, test)

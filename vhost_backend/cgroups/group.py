@@ -138,6 +138,13 @@ class Cgroup:
             return False
         return True
 
+    def limit(self, limits: Limits) -> None:
+        """Gives a group that may have processes other limits.
+
+        :raise OSError: the host does not allow it.
+        """
+        self._version.limit(self._folders, limits)
+
     def leave(self, group: Cgroup) -> None:
         """Removes a group within this one, now or, if processes in it are still ending, when the next one is made."""
         if not group.remove():

@@ -36,7 +36,7 @@ class Version(ABC):
 
     @abstractmethod
     def limit(self, folders: Folders, limits: Limits) -> None:
-        """Sets the limits of a new group."""
+        """Sets the limits of a group."""
 
     @abstractmethod
     def set_processors(self, folders: Folders, limits: Limits) -> None:
@@ -105,6 +105,8 @@ class V1(Version):
     def limit(self, folders: Folders, limits: Limits) -> None:
         memory = folders["memory"]
         if limits.memory_bytes is not None:
+            with contextlib.suppress(OSError):  # must not lie below the other one: first if raised, last if lowered
+                write(memory / "memory.memsw.limit_in_bytes", limits.memory_bytes)
             write(memory / "memory.limit_in_bytes", limits.memory_bytes)
             with contextlib.suppress(FileNotFoundError):  # a kernel that does not count swap
                 write(memory / "memory.memsw.limit_in_bytes", limits.memory_bytes)

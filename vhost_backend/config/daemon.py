@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -52,6 +52,7 @@ __all__ = [
     "LogConfig",
     "QuotaConfig",
     "VmConfig",
+    "different_keys",
     "load",
     "parse",
     "vm_uuid",
@@ -126,6 +127,24 @@ class DaemonConfig:
     """Settings of VMs that do not have them; those of `vms` have been merged."""
     users: UserRange | None = None
     """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
+
+
+_KEYS_OF_FIELDS: Final = {
+    "region_bytes": "region",
+    "deadline_ns": "deadline",
+    "memory_bytes": "quota.memory",
+    **{key: f"quota.{key}" for key in ("pes", "queue_depth", "contexts", "streams", "weight")},
+}
+
+
+def different_keys(one: VmConfig, other: VmConfig) -> list[str]:
+    """Keys of the configuration in which the settings of two VMs differ."""
+    pairs = [
+        *((part.name, getattr(one, part.name), getattr(other, part.name)) for part in fields(VmConfig)),
+        *((part.name, getattr(one.quota, part.name), getattr(other.quota, part.name)) for part in fields(QuotaConfig)),
+    ]
+    found = [name for name, a, b in pairs if a != b and name not in ("quota", "quarters")]
+    return sorted(_KEYS_OF_FIELDS.get(name, name) for name in found)
 
 
 def vm_uuid(name: str) -> uuid.UUID:

@@ -80,15 +80,37 @@ def bound_elements(pid: int, group: Cgroup, pes: int) -> None:
     group.bound_threads(_ELEMENTS, threads, Limits(cpus=pes, weight=min(MAX_WEIGHT, pes * USUAL_WEIGHT)))
 
 
-def bound_address_space(pid: int, config: VmConfig, area_bytes: int) -> None:
-    """Lowers the limit of a worker that is ready to what it has mapped and what its guest may still have it map.
+class ProcessBounds:
+    """Bounds of a worker's process that is ready: what it has mapped, and what its guest may still have it map.
 
-    The worker's own limit has room for any region and any engine, as it is set before either is known.
+    The worker's own limits have room for any region and any engine, as they are set before either is known.
 
-    :raise OSError: the worker is gone, or this process may not limit it.
+    :raise OSError: the worker is gone, or this process may not look at it.
     """
-    now_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
-    memory_bytes = config.quota.memory_bytes
-    more = 2 * config.region_bytes + area_bytes + _MAPPED_FOR_MEMORY * memory_bytes + _PROCESS_BYTES
-    limit = now_bytes + more
-    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+
+    def __init__(self, pid: int, config: VmConfig, area_bytes: int) -> None:
+        """`config`: with the limits that the worker has had from its start."""
+        self._pid = pid
+        self._given = config
+        self._area_bytes = area_bytes
+        self._mapped_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        self._private_bytes = resource.prlimit(pid, resource.RLIMIT_DATA)[0]
+
+    def move(self, config: VmConfig) -> None:
+        """Moves the bounds to the limits of `config`; the worker's bound on private memory is only raised.
+
+        :raise OSError: the worker is gone, or this process may not limit it, or not that high.
+        """
+        memory_bytes = config.quota.memory_bytes
+        more = 2 * config.region_bytes + self._area_bytes + _MAPPED_FOR_MEMORY * memory_bytes + _PROCESS_BYTES
+        self._set(resource.RLIMIT_AS, self._mapped_bytes + more)
+        memory = max(0, memory_bytes - self._given.quota.memory_bytes)
+        requests = max(0, config.quota.queue_depth - self._given.quota.queue_depth)
+        private = memory + memory // _BESIDE_ALLOCATIONS + requests * _REQUEST_BYTES
+        if private and self._private_bytes != resource.RLIM_INFINITY:
+            self._set(resource.RLIMIT_DATA, self._private_bytes + private)
+
+    def _set(self, what: int, limit: int) -> None:
+        """Sets a limit; for good, if the worker has no system call filter that keeps it from raising it."""
+        _, hard = resource.prlimit(self._pid, what)
+        resource.prlimit(self._pid, what, (limit, hard if hard == resource.RLIM_INFINITY else limit))

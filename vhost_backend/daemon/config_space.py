@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from vhost_backend.config.daemon import VmConfig
+from vhost_backend.daemon.allotment import Allotment
 from vhost_backend.daemon.runstate import Lifecycle
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
@@ -24,7 +24,7 @@ _DRIVER_ACK: Final = next(f for f in schema.fields(schema.CONFIG) if f.name == "
 class ConfigSpace:
     """Fields that the driver can read, and `driver_ack`, which it can write."""
 
-    vm: VmConfig
+    allotment: Allotment
     state: Lifecycle
     """State of the VM, which gives the health."""
     engine_kind: EngineKind = EngineKind.CPU
@@ -34,35 +34,38 @@ class ConfigSpace:
     engine_name: str = ""
     device_features: int = 0
     pes: int = 0
+    """Processing elements of the worker."""
+    offered_pes: int = 0
+    """Processing elements that take the guest's work, if not all of the worker's do; else 0."""
     region_device_address: int = 0
-    driver_ack: int = 0
 
     def read(self) -> bytes:
         """The whole space, zero-padded to its largest size."""
-        quota = self.vm.quota
+        vm = self.allotment.told
+        quota = vm.quota
         packed = schema.CONFIG.construct.build(
             {
                 "magic": schema.CONFIG_MAGIC,
                 "version": schema.WIRE_VERSION,
                 "fingerprint": schema.FINGERPRINT,
                 "device_features": self.device_features,
-                "num_queues": self.vm.num_queues,
+                "num_queues": vm.num_queues,
                 "queue_depth": quota.queue_depth,
-                "region_size": self.vm.region_bytes,
+                "region_size": vm.region_bytes,
                 "region_device_address": self.region_device_address,
                 "engine_kind": self.engine_kind,
                 "health": self.state.health,
                 "generation": self.generation,
-                "quota_pes": self.pes or self.asked_pes,
+                "quota_pes": self.offered_pes or self.pes or self.asked_pes,
                 "quota_memory_bytes": quota.memory_bytes,
-                "deadline_ns": self.vm.deadline_ns,
+                "deadline_ns": vm.deadline_ns,
                 "max_contexts": quota.contexts,
                 "max_streams": quota.streams,
-                "uuid": self.vm.uuid.bytes,
+                "uuid": vm.uuid.bytes,
                 "engine_name": _padded(self.engine_name),
-                "vm_name": _padded(self.vm.name),
-                "driver_ack": self.driver_ack,
-                "reserved": 0,
+                "vm_name": _padded(vm.name),
+                "driver_ack": self.allotment.acknowledged,
+                "allotment": self.allotment.number,
             }
         )
         return bytes(packed).ljust(schema.LIMITS["CONFIG_SIZE"], b"\0")
@@ -72,7 +75,7 @@ class ConfigSpace:
         space = bytearray(self.read())
         space[offset_bytes : offset_bytes + len(data)] = data
         start = _DRIVER_ACK.offset_bytes
-        self.driver_ack = int.from_bytes(space[start : start + _DRIVER_ACK.size_bytes], "little")
+        self.allotment.acknowledge(int.from_bytes(space[start : start + _DRIVER_ACK.size_bytes], "little"))
 
 
 class ChangeNotice:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
+from vhost_backend.config.daemon import VmConfig
 from vhost_backend.config.engine import EngineConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import DeviceError, GuestMarked, VmConnected, VmDisconnected
@@ -25,6 +26,7 @@ from vhost_backend.control.links.vm_port import (
     VmFacts,
 )
 from vhost_backend.control.links.worker_channels import WorkerChannels
+from vhost_backend.daemon.allotment import figures
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu
 from vhost_backend.daemon.migration import MigrationError
@@ -36,7 +38,7 @@ from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
 from virtio_proto.control.api import GpuInfo, VmOrigin
-from virtio_proto.control.verbs.vms import VmChanges
+from virtio_proto.control.verbs.vms import LIMIT_NAMES, LimitFigures, LimitsInfo, UseFigures, VmChanges
 
 SOFTWARE_GPU: Final = "cpu"
 _SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
@@ -105,6 +107,9 @@ class DaemonVm:
             pes=vm.num_pes or (vm.config.quota.pes or 0 if choice is None else choice.pes),
             state=vm.state.shown,
             generation=vm.generation,
+            allotment=vm.allotment.number,
+            acknowledged=vm.allotment.acknowledged,
+            allotment_state=vm.allotment_state,
             memory_quota_bytes=vm.config.quota.memory_bytes,
             pes_quota=vm.config.quota.pes or 0,
             deadline_ns=vm.config.deadline_ns,
@@ -122,6 +127,7 @@ class DaemonVm:
             return facts
         return replace(
             facts,
+            exceeded=_exceeded(_use_of(vm), figures(vm.allotment.enforced)) if vm.is_connected else (),
             memory_used_bytes=stats.memory_used_bytes,
             requests_done=stats.requests_done,
             requests_failed=stats.requests_failed,
@@ -194,6 +200,12 @@ class Reload(Protocol):
     def changed(self) -> tuple[str, ...]: ...
 
     @property
+    def live(self) -> tuple[str, ...]: ...
+
+    @property
+    def later(self) -> Mapping[str, list[str]]: ...
+
+    @property
     def waiting(self) -> tuple[str, ...]: ...
 
 
@@ -219,6 +231,14 @@ class Roster(Protocol):
         """:raise VgcError: it is the last one."""
         ...
 
+    def configured(self, name: str) -> VmConfig:
+        """Settings that count from the VM's next frontend on, at the latest."""
+        ...
+
+    async def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        """:raise VgcError: the host has not so much, or the VM is to leave; then nothing has changed."""
+        ...
+
 
 @contextmanager
 def _refusals() -> Iterator[None]:
@@ -233,8 +253,47 @@ def _changes(done: Reload) -> VmChanges:
         "added": list(done.added),
         "removed": list(done.removed),
         "changed": list(done.changed),
+        "live": list(done.live),
+        "later": dict(done.later),
         "waiting": list(done.waiting),
     }
+
+
+def _use_of(vm: Vm) -> UseFigures:
+    stats = vm.stats
+    return {
+        "memory_bytes": 0 if stats is None else stats.memory_used_bytes,
+        "queue_depth": 0 if stats is None else stats.in_flight,
+        "contexts": 0 if stats is None else stats.num_contexts,
+    }
+
+
+def _exceeded(used: UseFigures, limits: LimitFigures) -> tuple[str, ...]:
+    """Limits below the use."""
+    return tuple(name for name, count in used.items() if count > limits[name])  # type: ignore[literal-required]  # its keys
+
+
+def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
+    told = vm.allotment.told if vm.is_connected else configured
+    limits = figures(vm.allotment.enforced if vm.is_connected else configured)
+    used = _use_of(vm)
+    return {
+        "vm": vm.config.name,
+        "configured": figures(configured),
+        "told": figures(told),
+        "enforced": limits,
+        "used": used,
+        "pending": _different(figures(told), limits),
+        "later": _different(figures(configured), figures(told)),
+        "exceeded": list(_exceeded(used, limits)),
+        "allotment": vm.allotment.number,
+        "acknowledged": vm.allotment.acknowledged or None,
+        "allotment_state": vm.allotment_state,
+    }
+
+
+def _different(one: LimitFigures, other: LimitFigures) -> list[str]:
+    return [name for name in LIMIT_NAMES if one[name] != other[name]]  # type: ignore[literal-required]  # its keys
 
 
 class DaemonHost:
@@ -266,6 +325,14 @@ class DaemonHost:
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
         with _refusals():
             return _changes(await self._roster.remove(vm, now=now))
+
+    def limits(self, vm: str) -> LimitsInfo:
+        return _limits_info(self._roster.vms[vm], self._roster.configured(vm))
+
+    async def set_limits(self, vm: str, limits: Mapping[str, int]) -> LimitsInfo:
+        with _refusals():
+            await self._roster.set_limits(vm, limits)
+        return self.limits(vm)
 
     async def watch(self) -> None:
         log = get_logger()

@@ -58,6 +58,10 @@ class CpuAccount:
         self._seen = requests()
         total.used_ns += self._cpu_ns
 
+    def have_patience(self, patience_s: float) -> None:
+        """Lets requests explain CPU time for longer than before."""
+        self._patience_s = max(self._patience_s, patience_s)
+
     def count(self, *, is_busy: bool = False) -> None:
         """Counts the CPU time since the last count. `is_busy`: the worker did something that the daemon has asked for."""
         cpu_ns = self._clock.cpu_ns()

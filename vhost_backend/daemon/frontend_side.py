@@ -105,6 +105,7 @@ class FrontendSide:
         """Replaces a worker that has run a ring: it may hold the guest's data."""
         reason = "the guest reset the device"
         self.slot.abort_migration(f"{reason} meanwhile")
+        self._vm.allotment.forget_acknowledgement()
         if self._vm.rings.any_started:
             await self.slot.start_over(reason)
 

@@ -136,6 +136,11 @@ class Heartbeat:
         self._end_rest()
         self._answer = None
 
+    def have_patience(self, lost_s: float, unfinished_s: float) -> None:
+        """Waits longer for answers, and for the ends of requests, than before. Kernels under way keep what they have."""
+        self._lost_s = max(self._lost_s, lost_s)
+        self._account.have_patience(unfinished_s)
+
     def wake(self) -> None:
         """Has the worker asked again, even if nothing runs in it: it has been given something to do."""
         self._was_woken = True

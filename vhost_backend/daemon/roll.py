@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
-from vhost_backend.config.daemon import DaemonConfig, with_vms
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, with_vms
 from vhost_backend.errors import ConfigError, HostError
 from virtio_proto.control.api import VmOrigin
 
@@ -51,18 +51,23 @@ class Roll:
     base: DaemonConfig
     """Configuration of the file, or of the command line, without VMs that were removed since."""
     added: Mapping[str, AddedVm] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Limits of VMs that were set since the configuration was read: `deadline_ns`, and fields of the quota."""
 
     def config(self) -> DaemonConfig:
         """Configuration with all VMs, checked as if it stood in one file.
 
         :raise ConfigError: the settings of an added VM are wrong, or contradict those of a different VM.
         """
-        return with_vms(self.base, {name: vm.settings for name, vm in self.added.items()}, _ADDED)
+        made = with_vms(self.base, {name: vm.settings for name, vm in self.added.items()}, _ADDED)
+        return replace(made, vms=tuple(_limited(vm, self.limits.get(vm.name, {})) for vm in made.vms))
 
     def with_base(self, base: DaemonConfig) -> Self:
-        """The roll after the configuration has been read again."""
+        """The roll after the configuration has been read again, which brings back its limits."""
         names = {vm.name for vm in base.vms}
-        return replace(self, base=base, added={name: vm for name, vm in self.added.items() if name not in names})
+        return replace(
+            self, base=base, limits={}, added={name: vm for name, vm in self.added.items() if name not in names}
+        )
 
     def with_added(self, name: str, vm: AddedVm) -> Self:
         """The roll with one VM more.
@@ -77,7 +82,17 @@ class Roll:
 
     def without(self, name: str) -> Self:
         base = replace(self.base, vms=tuple(vm for vm in self.base.vms if vm.name != name))
-        return replace(self, base=base, added={key: vm for key, vm in self.added.items() if key != name})
+        added = {key: vm for key, vm in self.added.items() if key != name}
+        return replace(self, base=base, added=added, limits={key: of for key, of in self.limits.items() if key != name})
+
+    def with_limits(self, name: str, limits: Mapping[str, int]) -> Self:
+        """The roll with other limits of a VM, which stay until the configuration is read again.
+
+        :raise ConfigError: the VM is to leave.
+        """
+        if name not in self.added and all(vm.name != name for vm in self.base.vms):
+            raise ConfigError([f"{name} is to leave; allowed: a VM that stays"])
+        return replace(self, limits={**self.limits, name: {**self.limits.get(name, {}), **limits}})
 
     def persistent(self) -> dict[str, Settings]:
         """Added VMs that are served again after a restart of the daemon."""
@@ -90,6 +105,11 @@ class Roll:
         if any(vm.name == name for vm in self.base.vms):
             return "file" if has_file else "command line"
         return "leaving"
+
+
+def _limited(vm: VmConfig, limits: Mapping[str, int]) -> VmConfig:
+    quota = {name: value for name, value in limits.items() if name != "deadline_ns"}
+    return replace(vm, quota=replace(vm.quota, **quota), deadline_ns=limits.get("deadline_ns", vm.deadline_ns))
 
 
 class VmStore:

@@ -175,6 +175,13 @@ class ServedVm:
         if now:
             self.cut_off()
 
+    def take_limits(self, wanted: VmConfig) -> bool:
+        """Gives the VM those limits of `wanted` that can count while its guest runs; True if any has changed.
+
+        Without a guest nothing changes: all settings count from the next one on.
+        """
+        return self.vm.is_connected and self.vm.change_limits(wanted)
+
     def cut_off(self) -> None:
         """Ends the frontend."""
         for task in self._connections:

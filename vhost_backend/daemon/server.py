@@ -9,14 +9,14 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vhost_backend import sockets
 from vhost_backend.compiler.service import Compiler
-from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, different_keys
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.fork_server import ForkServer
@@ -81,6 +81,10 @@ class Reload:
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """VMs whose new settings count from now on, as they have no frontend, or from their next frontend on."""
+    live: tuple[str, ...] = ()
+    """VMs with a frontend whose new limits count from now on."""
+    later: Mapping[str, list[str]] = field(default_factory=dict)
+    """Keys of changed VMs with a frontend whose values count from the next one on."""
     waiting: tuple[str, ...] = ()
     """VMs that still have a frontend, whose end their removal or change waits for."""
 
@@ -272,7 +276,7 @@ class Daemon:
             except VgcError as error:
                 self._log.error("reload_refused", problems=str(error).splitlines(), advice="nothing has changed")
             else:
-                self._log.info("reloaded", **{name: list(vms) for name, vms in asdict(done).items() if vms})
+                self._log.info("reloaded", **{name: vms for name, vms in asdict(done).items() if vms})
 
     async def _read_again(self, *, now: bool) -> Reload:
         if self._source is None:
@@ -319,7 +323,8 @@ class Daemon:
     async def reload(self, config: DaemonConfig, *, now: bool = False) -> Reload:
         """Serves the VMs of another configuration from now on; VMs whose settings are the same notice nothing.
 
-        A removed VM leaves when its frontend does, or `now`. Other settings of a VM count from its next frontend on.
+        A removed VM leaves when its frontend does, or `now`. Other limits of a VM count at once, as far as its worker can
+        have them; its other settings count from its next frontend on.
 
         :raise ConfigError: more than the VMs and the log has changed, or a VM has no socket. Then nothing changes.
         :raise HostError: a socket cannot be bound, or a VM has no quarters. Likewise.
@@ -357,6 +362,11 @@ class Daemon:
                 raise HostError("vgcd is ending")
             undo.pop_all()
         entrances |= {name: giver.take_entrance() for name, giver in givers.items()}
+        live = [vm.name for vm in changed if not now and self._served[vm.name].take_limits(vm)]
+        changed = [vm for vm in changed if self._served[vm.name].is_served_as != vm]
+        later = {
+            vm.name: different_keys(self.vms[vm.name].config, vm) for vm in changed if self.vms[vm.name].is_connected
+        }
         leaving = [item for item in self._served.values() if item.is_leaving] if now else []
         for vm in changed:
             self._served[vm.name].leave(vm, entrances[vm.name], now=now)
@@ -371,7 +381,29 @@ class Daemon:
         waiting = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
         for item in [item for item in self._served.values() if item.is_leaving and item.has_ended]:
             self._let_go(item)
-        return Reload(tuple(vm.name for vm in added), tuple(removed), tuple(vm.name for vm in changed), tuple(waiting))
+        return Reload(
+            added=tuple(vm.name for vm in added),
+            removed=tuple(removed),
+            changed=tuple(vm.name for vm in changed),
+            live=tuple(live),
+            later=later,
+            waiting=tuple(waiting),
+        )
+
+    def configured(self, name: str) -> VmConfig:
+        """Settings of a VM that count from its next frontend on, at the latest; of one that leaves, the present ones."""
+        served = self._served[name]
+        return served.is_served_as or served.vm.config
+
+    async def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        """Changes limits of a VM, named as in the control API, until the configuration is read again.
+
+        :raise ConfigError: the host has not so much, or the VM is to leave. Then nothing changes.
+        :raise HostError: the VM cannot be served with them. Likewise.
+        """
+        async with self._changing:
+            roll = self._roll.with_limits(name, limits)
+            await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
 
     async def _new_entrances(
         self, vms: Iterable[VmConfig], wanted: Mapping[str, VmConfig], undo: contextlib.ExitStack

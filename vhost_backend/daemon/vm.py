@@ -14,6 +14,7 @@ from typing import Final
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
+from vhost_backend.daemon.allotment import Allotment, limits_of, with_limits
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
@@ -30,6 +31,7 @@ from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.protocol import Stats
+from virtio_proto.control.api import AllotmentState
 
 HANDOVER_S: Final = 0.5
 """Longest time that a new connection waits for the end of the old one."""
@@ -53,11 +55,11 @@ class Vm:
         """`pace`: of the workers' heartbeat; None: they have none. `alarms`: the daemon's. `control`: the control system's side of the VM;
         None: the daemon has no control system.
         """
-        self.config = config
         self._control = control
         self._log = get_logger(vm=config.name)
+        self.allotment = Allotment(config, self._log)
         self.state = Lifecycle(config.name, self._log)
-        self._space = ConfigSpace(config, self.state)
+        self._space = ConfigSpace(self.allotment, self.state)
         self._rings = Rings(self._log)
         self._region = GuestRegion(config)
         self._tools = Tools(compiler, engines, command, policy, pace, alarms)
@@ -69,6 +71,11 @@ class Vm:
         """False: the VM serves no further frontend."""
         self._frontend: FrontendSide | None = None
         """Not None from STARTING or NO_ENGINE to the end of DISCONNECTING."""
+
+    @property
+    def config(self) -> VmConfig:
+        """Present settings."""
+        return self.allotment.config
 
     @property
     def choice(self) -> Choice | None:
@@ -164,7 +171,9 @@ class Vm:
         choice = await engines.choose(self.config)
         with contextlib.ExitStack() as promise:
             promise.enter_context(engines.promised(choice))
-            parts = VmParts(self.config, self._log, self.state, self._space, self._rings, self._region, self._control)
+            parts = VmParts(
+                self.allotment, self._log, self.state, self._space, self._rings, self._region, self._control
+            )
             make_slot = partial(WorkerSlot, parts, self._tools, history=self._history, choice=choice, promise=promise)
             frontend = self._frontend = FrontendSide(sock, parts, make_slot)
             try:
@@ -182,7 +191,7 @@ class Vm:
         await frontend.slot.stop()
         self._frontend = None
         self._rings.forget()
-        self._space.driver_ack = 0
+        self.allotment.end()
         self.state.enter(Runstate.NO_FRONTEND)
         if self._control is not None:
             self._control.connected(False)
@@ -194,6 +203,26 @@ class Vm:
         if self._frontend is not None:
             self._frontend.slot.close()
         self._rings.inflight.close()
+
+    # ---- limits ----------------------------------------------------------------------------------
+
+    @property
+    def allotment_state(self) -> AllotmentState:
+        """How the guest stands to the limits that it was told."""
+        return self.allotment.state(uses_rings=self.is_connected and self._rings.any_started)
+
+    def change_limits(self, wanted: VmConfig) -> bool:
+        """Gives the VM the limits of `wanted` while its guest runs, as far as that is possible; True if any has changed.
+
+        Other settings stay as they are.
+        """
+        asked = with_limits(self.config, wanted)
+        if limits_of(asked) == limits_of(self.config):
+            return False
+        if self._frontend is not None and self.is_connected:
+            return self._frontend.slot.change_limits(asked)
+        self.allotment.change(asked)
+        return True
 
     # ---- requests of the control system ----------------------------------------------------------
 

@@ -12,6 +12,7 @@ from msgspec import structs
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
+from vhost_backend.daemon.allotment import Allotment
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
@@ -70,7 +71,7 @@ class History:
 class VmParts:
     """Parts of a VM that both sides of it use, whether a frontend is connected or not."""
 
-    config: VmConfig
+    allotment: Allotment
     log: Logger
     state: Lifecycle
     space: ConfigSpace
@@ -78,6 +79,11 @@ class VmParts:
     region: GuestRegion
     control: VmControl | None
     """The control system's side of the VM; None: the daemon has no control system."""
+
+    @property
+    def config(self) -> VmConfig:
+        """Present settings."""
+        return self.allotment.config
 
     @property
     def area_bytes(self) -> int:

@@ -34,8 +34,8 @@ def choose_arena(config: VmConfig) -> ArenaSetup:
     return ArenaSetup(ARENA_FIRST + secrets.randbelow(places) * ARENA_ALIGN, size)
 
 
-def setup(choice: Choice, generation: int, arena: ArenaSetup) -> protocol.Setup:
-    """Builds the Setup message: engine, quota and limits of a new worker."""
+def setup(choice: Choice, generation: int, arena: ArenaSetup, allotment: int) -> protocol.Setup:
+    """Builds the Setup message: engine, quota and limits of a new worker; `allotment` is their number."""
     config = choice.config
     return protocol.Setup(
         seq=0,
@@ -49,6 +49,19 @@ def setup(choice: Choice, generation: int, arena: ArenaSetup) -> protocol.Setup:
         generation=generation,
         sandbox=config.sandbox,
         arena=arena,
+        allotment=allotment,
+    )
+
+
+def limits(config: VmConfig, pes: int, allotment: int) -> protocol.Limits:
+    """Builds the message that changes the limits of a worker, of which `pes` elements take work."""
+    return protocol.Limits(
+        seq=0,
+        quota=protocol.Quota(pes, config.quota.memory_bytes, config.quota.queue_depth),
+        deadline_ns=config.deadline_ns,
+        max_contexts=config.quota.contexts,
+        max_streams=config.quota.streams,
+        allotment=allotment,
     )
 
 

@@ -14,11 +14,14 @@ from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
+from vhost_backend.config.daemon import VmConfig
 from vhost_backend.daemon import worker_messages
+from vhost_backend.daemon.allotment import limits_of
 from vhost_backend.daemon.bounds import worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.daemon.limit_keeper import LimitKeeper, limited
 from vhost_backend.daemon.migration import (
     HOLD_S,
     Migration,
@@ -130,8 +133,15 @@ class WorkerSlot:
             vm, tools, history.cpu_time, session, notice, is_migrating=lambda: self.migration is not None
         )
         self._now: _Now = _Waiting()
+        self._limits: LimitKeeper | None = None
+        """Limits of the worker that serves."""
+        self._given = self._given_second = vm.config
+        """Settings of the VM when the worker, or a migration's second one, was set up."""
         self._choice = choice
+        self._set_up = choice
+        """Choice with which the worker was set up."""
         self._adopt(choice)
+        vm.allotment.begin(self._announced)
 
     @property
     def pid(self) -> int | None:
@@ -180,6 +190,30 @@ class WorkerSlot:
         self._vm.rings.forget()
         await self._supervisor.replace(reason)
 
+    def change_limits(self, wanted: VmConfig) -> bool:
+        """Gives the guest the limits of `wanted`, but for those that its worker cannot have; True if any has changed.
+
+        Without a worker that is ready, nobody knows what that will be able to have: all of them count.
+        """
+        self.abort_migration("the VM's limits changed meanwhile")
+        vm = self._vm
+        config = wanted if self._limits is None else self._limits.live(wanted)
+        if limits_of(config) == limits_of(vm.config):
+            return False
+        self._choice = self._history.choice = limited(self._choice, vm.config, config)
+        self._watch.expect_deadline(config.deadline_ns)
+        vm.allotment.change(config)
+        return True
+
+    def _announced(self) -> None:
+        """Tells the guest that it can read other limits."""
+        space = self._vm.space
+        if self._limits is not None:
+            space.offered_pes = self._limits.elements(self._vm.config)
+        else:
+            space.asked_pes = self._choice.pes
+        self._notice.send()
+
     def _launch(self, choice: Choice) -> Launch:
         """Way to start a worker of `choice`.
 
@@ -202,6 +236,8 @@ class WorkerSlot:
     def _await_worker(self) -> _Waiting:
         """Leaves the serving worker, if any; returns the object of the states without a worker."""
         self._watch.end()
+        self._limits = None
+        self._vm.allotment.lose_worker()
         if self.serving is not None:
             self.serving.close()
         if not isinstance(self._now, _Waiting):
@@ -267,6 +303,7 @@ class WorkerSlot:
         return Standing(worker.link, self._vm.region.entry, space.region_device_address, space.device_features)
 
     def start_second(self, target: Choice) -> tuple[WorkerLink, Answer]:
+        self._given_second = self._vm.config
         link = self._supervisor.start_second(self._launch(target))
         return link, self._send_setup(link, target)
 
@@ -282,8 +319,9 @@ class WorkerSlot:
         self._supervisor.adopt_second()
         self._promise.close()
         self._promise.enter_context(self._tools.engines.promised(target))
-        self._adopt(target)
-        self._now = _Migrating(self._serve_by(link, ready), self._now.attempt)
+        self._given = self._given_second
+        self._adopt(limited(target, self._given, self._vm.config))
+        self._now = _Migrating(self._serve_by(link, ready, target), self._now.attempt)
 
     def go_on(self, link: WorkerLink) -> Sequence[Answer]:
         """Starts nothing if the worker or the frontend has gone meanwhile: their ends have been handled."""
@@ -295,10 +333,12 @@ class WorkerSlot:
     def worker_started(self, link: WorkerLink) -> None:
         self._vm.rings.inflight.stamp()
         self._arena = worker_messages.choose_arena(self._vm.config)
+        self._given = self._vm.config
+        self._set_up = self._choice
         self._send_setup(link, self._choice).add_done_callback(self._on_setup_answered)
 
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
-        setup = worker_messages.setup(choice, self._supervisor.generation, self._arena)
+        setup = worker_messages.setup(choice, self._supervisor.generation, self._arena, self._vm.allotment.number)
         files = self._sources[link] = sources.make()
         fds = (self._vm.rings.inflight.fd, *(file.fileno() for file in files))
         if self._vm.control is None:
@@ -327,7 +367,7 @@ class WorkerSlot:
             case VringBroken(index, reason):
                 self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
             case Stats():
-                self._history.stats = message
+                self._on_stats(message)
             case Log(level, event, extra):
                 getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
             case Marks():
@@ -336,20 +376,25 @@ class WorkerSlot:
             case Ack() | Measured() | Saved() | CallListener() | CodeNames() | Compile():
                 pass  # a link settles acks, a migration takes its own, the supervisor others; nobody waits for a Compile
 
+    def _on_stats(self, stats: Stats) -> None:
+        self._history.stats = stats
+        if self._limits is not None:
+            self._limits.on_stats(stats)
+
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
         if self._vm.state.is_ending:  # it was ready before it was killed
             return
         asked = {} if ready.num_pes == self._choice.pes else {"asked": self._choice.pes}
         about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
         self._vm.log.info("worker_ready", **about, guest=True)
-        worker = self._serve_by(link, ready)
+        worker = self._serve_by(link, ready, self._set_up)
         self._vm.space.generation = self._supervisor.generation
         worker.replay()
         self._enter(Runstate.READY, worker)
         self._notice.send()
 
-    def _serve_by(self, link: WorkerLink, ready: Ready) -> ServingWorker:
-        """Makes a worker that is ready the one that the control system and the guest see."""
+    def _serve_by(self, link: WorkerLink, ready: Ready, choice: Choice) -> ServingWorker:
+        """Makes a worker that is ready, and was set up for `choice`, the one that the control system and the guest see."""
         vm = self._vm
         if vm.control is not None:
             num_pes = ready.control_pes or ready.num_pes
@@ -359,6 +404,17 @@ class WorkerSlot:
         vm.space.device_features = ready.features
         if self.pid is not None and self._supervisor.room is not None:
             self._watch.begin(link, self.pid, self._choice, self._supervisor.room)
+        self._limits = LimitKeeper(
+            vm,
+            self._supervisor,
+            link,
+            choice=choice,
+            given=self._given,
+            arena=self._arena,
+            num_pes=ready.num_pes,
+        )
+        vm.space.offered_pes = self._limits.elements(vm.allotment.told)
+        vm.allotment.serve_by(self._limits.enforce, self._given)
         compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
         return ServingWorker(
             link,

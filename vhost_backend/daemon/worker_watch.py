@@ -1,4 +1,4 @@
-"""Watch over the worker that serves a VM: bounds set from outside, a heartbeat, and an account of its CPU time."""
+"""Watch over the worker that serves a VM: a heartbeat, and an account of its CPU time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from vhost_backend.cgroups.group import Cgroup
-from vhost_backend.daemon.bounds import bound_address_space, bound_elements
+from vhost_backend.daemon.bounds import bound_elements
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
 from vhost_backend.daemon.engines import Choice
@@ -45,14 +45,12 @@ class WorkerWatch:
         self._heartbeat: Heartbeat | None = None
 
     def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
-        """Bounds a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and starts its
+        """Bounds the elements of a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and starts its
         heartbeat.
         """
         self.end()
         self._pid = pid
         is_on_gpu = choice.gpu is not None
-        if not is_on_gpu:  # a GPU's driver reserves address space for the memory of all GPUs and the host
-            self._bound_address_space(pid, choice)
         if choice.engine == "cpu" and room.cgroup is not None:
             self._bound_elements(pid, room.cgroup)
         if self._pace is not None:
@@ -68,19 +66,16 @@ class WorkerWatch:
         if self._heartbeat is not None:
             self._heartbeat.wake()
 
+    def expect_deadline(self, deadline_ns: int) -> None:
+        """Has patience with kernels that may run up to this deadline."""
+        if self._heartbeat is not None and self._pace is not None:
+            self._heartbeat.have_patience(self._pace.lost_s(deadline_ns), self._pace.unfinished_s(deadline_ns))
+
     def end(self) -> None:
         """Ends the heartbeat; a second call does nothing."""
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
-
-    def _bound_address_space(self, pid: int, choice: Choice) -> None:
-        try:
-            bound_address_space(worker_of(pid), choice.config, self._vm.area_bytes)
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # the worker has just ended
-        except OSError as error:
-            self._vm.log.warning("address_space_not_bounded", pid=pid, why=str(error))
 
     def _bound_elements(self, pid: int, group: Cgroup) -> None:
         try:

@@ -44,7 +44,7 @@ _Static_assert(sizeof(union vgc_body) <= sizeof(((struct vgc_cold *)0)->body), "
 
 static struct vgc_req *cold_of(struct vgc_dp *dp, uint32_t token)
 {
-    return token <= dp->config.queue_depth && dp->reqs[token].cold ? &dp->reqs[token] : NULL;
+    return token < dp->num_reqs && dp->reqs[token].cold ? &dp->reqs[token] : NULL;
 }
 
 static bool fits(uint64_t offset, uint64_t len, uint64_t total)

@@ -31,9 +31,10 @@ static uint32_t write_error_text(struct vgc_req *req)
 }
 
 /* Returns the bytes written. */
-static uint32_t write_response(struct vgc_req *req)
+static uint32_t write_response(const struct vgc_dp *dp, struct vgc_req *req)
 {
     const struct vgc_span *writable = req->chain.spans + req->chain.num_readable;
+    req->response.allotment = dp->config.allotment;
     if (VGC_UNLIKELY(req->response.status != VGC_STATUS_OK && req->op.error[0] != '\0'))
         req->response.payload_len = write_error_text(req);
     if (VGC_LIKELY(writable->len >= sizeof(req->response)))
@@ -46,7 +47,7 @@ static uint32_t write_response(struct vgc_req *req)
 void vgc_deliver(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_queue *queue = req->queue;
-    uint32_t len = req->answerable ? write_response(req) : 0;
+    uint32_t len = req->answerable ? write_response(dp, req) : 0;
     vgc_inflight_push(queue, req->chain.head, len);
     *(volatile uint64_t *)&dp->shared->progress += 1;
     queue->dirty = true;

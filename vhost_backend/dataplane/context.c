@@ -22,12 +22,13 @@ void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
         vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "context is %u; allowed for CONTEXT_CREATE: 0", req->request.context);
         return;
     }
-    while (index < dp->config.max_contexts && dp->contexts[index].id != 0)
-        index++;
-    if (index == dp->config.max_contexts) {
-        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u contexts exist; that is this VM's quota", index);
+    if (dp->num_contexts >= dp->config.max_contexts) {
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u contexts exist; this VM's quota is %u", dp->num_contexts,
+                 dp->config.max_contexts);
         return;
     }
+    while (dp->contexts[index].id != 0)
+        index++;
     struct vgc_context *context = &dp->contexts[index];
     uint32_t serial = context->serial;
     uint32_t id = vgc_make_id(&serial, index);

@@ -171,15 +171,31 @@ static void *reserve(size_t size)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static size_t reqs_bytes(const struct vgc_dp *dp)
+static size_t reqs_bytes(void)
 {
-    return ((size_t)dp->config.queue_depth + 1) * sizeof(struct vgc_req);
+    return (size_t)VGC_MAX_REQS * sizeof(struct vgc_req);
+}
+
+/* Brings the pool to `count` requests, if it has fewer. The rest of its room is not memory, but addresses. */
+static int grow_pool(struct vgc_dp *dp, uint32_t count)
+{
+    if (count <= dp->num_reqs)
+        return 0;
+    if (mprotect(dp->reqs, (size_t)count * sizeof(struct vgc_req), PROT_READ | PROT_WRITE) != 0)
+        return -errno;
+    for (uint32_t i = count; i-- > dp->num_reqs;) {
+        dp->reqs[i].index = i;
+        vgc_req_put(dp, &dp->reqs[i]);
+    }
+    dp->num_reqs = count;
+    return 0;
 }
 
 /* Reserves tables at their largest size; only used pages become resident. */
 static int reserve_tables(struct vgc_dp *dp)
 {
-    dp->reqs = reserve(reqs_bytes(dp));
+    void *reqs = mmap(NULL, reqs_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    dp->reqs = reqs == MAP_FAILED ? NULL : reqs;
     dp->allocs = reserve(VGC_MAX_ALLOCATIONS * sizeof(struct vgc_alloc));
     dp->functions = reserve(VGC_MAX_FUNCTIONS * sizeof(struct vgc_function));
     dp->calls = reserve(VGC_MAX_CALLS * sizeof(struct vgc_call));
@@ -194,7 +210,7 @@ static void release(void *memory, size_t size)
 
 static void release_tables(struct vgc_dp *dp)
 {
-    release(dp->reqs, reqs_bytes(dp));
+    release(dp->reqs, reqs_bytes());
     release(dp->allocs, VGC_MAX_ALLOCATIONS * sizeof(struct vgc_alloc));
     release(dp->functions, VGC_MAX_FUNCTIONS * sizeof(struct vgc_function));
     release(dp->calls, VGC_MAX_CALLS * sizeof(struct vgc_call));
@@ -223,12 +239,16 @@ static void close_fd(int fd)
         close(fd);
 }
 
+static bool limits_are_valid(uint32_t queue_depth, uint32_t contexts, uint32_t streams, uint64_t deadline_ns)
+{
+    return queue_depth >= 1 && queue_depth < VGC_MAX_REQS && contexts >= 1 && contexts <= VGC_MAX_CONTEXTS &&
+           streams >= 1 && streams <= VGC_MAX_STREAMS && deadline_ns >= 1;
+}
+
 static bool config_is_valid(const struct vgc_dp_config *config)
 {
     return config->engine != NULL && config->num_queues >= 1 && config->num_queues <= VGC_MAX_QUEUES &&
-           config->queue_depth >= 1 && config->queue_depth <= VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE &&
-           config->max_contexts >= 1 && config->max_contexts <= VGC_MAX_CONTEXTS && config->max_streams >= 1 &&
-           config->max_streams <= VGC_MAX_STREAMS && config->deadline_ns >= 1;
+           limits_are_valid(config->queue_depth, config->max_contexts, config->max_streams, config->deadline_ns);
 }
 
 static void init_queues(struct vgc_dp *dp)
@@ -247,6 +267,8 @@ static int set_up(struct vgc_dp *dp, char *why)
     if (error == 0)
         error = reserve_tables(dp);
     if (error == 0)
+        error = grow_pool(dp, dp->config.queue_depth + 1);
+    if (error == 0)
         error = vgc_calls_init(dp);
     if (error == 0)
         error = vgc_sigbus_install();
@@ -256,10 +278,6 @@ static int set_up(struct vgc_dp *dp, char *why)
     if (error != 0)
         return error;
     init_queues(dp);
-    for (uint32_t i = dp->config.queue_depth + 1; i-- > 0;) {
-        dp->reqs[i].index = i;
-        vgc_req_put(dp, &dp->reqs[i]);
-    }
     dp->engine->wake_fd = dp->wake_fd;
     dp->engine->black_box = &dp->shared->black_box;
     dp->engine->dp = dp;
@@ -286,6 +304,45 @@ struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
         return NULL;
     }
     return dp;
+}
+
+static int offer_pes(struct vgc_dp *dp, uint32_t count)
+{
+    if (count == 0 || count == (dp->offered_pes != 0 ? dp->offered_pes : dp->engine->num_pes))
+        return 0;
+    int error = dp->engine->ops->offer_pes != NULL ? dp->engine->ops->offer_pes(dp->engine, count) : -ENOTSUP;
+    dp->offered_pes = error == 0 ? count : dp->offered_pes;
+    return error;
+}
+
+static int set_limits(struct vgc_dp *dp, const struct vgc_dp_limits *limits, char *why)
+{
+    if (!limits_are_valid(limits->queue_depth, limits->max_contexts, limits->max_streams, limits->deadline_ns))
+        return vgc_why(why, -EINVAL, "a new limit is out of range");
+    int error = grow_pool(dp, limits->queue_depth + 1);
+    if (error != 0)
+        return vgc_why(why, error, "no memory for %u requests in flight", limits->queue_depth);
+    error = offer_pes(dp, limits->num_pes);
+    if (error != 0)
+        return vgc_why(why, error, "%u processing elements; this worker has %u, and the engine %s cannot change that",
+                       limits->num_pes, dp->engine->num_pes, dp->engine->ops->name);
+    dp->config.queue_depth = limits->queue_depth;
+    dp->config.memory_bytes = limits->memory_bytes;
+    dp->config.max_contexts = limits->max_contexts;
+    dp->config.max_streams = limits->max_streams;
+    dp->config.allotment = limits->allotment;
+    vgc_deadline_set(dp, limits->deadline_ns);
+    if (dp->memory_used > dp->config.memory_bytes)
+        vgc_temp_drop_all(dp);
+    return 0;
+}
+
+int vgc_dp_set_limits(struct vgc_dp *dp, const struct vgc_dp_limits *limits, char *why)
+{
+    vgc_dp_lock(dp);
+    int error = set_limits(dp, limits, why);
+    vgc_dp_unlock(dp);
+    return error;
 }
 
 /* Cancels all operations and waits: the engine must not own any when the pool is freed. */

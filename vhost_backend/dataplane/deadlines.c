@@ -16,6 +16,7 @@ enum { CHECKS = 4, SHORTEST_NS = 10000000, LONGEST_NS = 500000000 }; /* per dead
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 {
     req->launch_op = op;
+    req->deadline_ns = dp->config.deadline_ns;
     req->launch_prev = NULL;
     req->launch_next = dp->launches;
     if (dp->launches != NULL)
@@ -34,15 +35,24 @@ void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req)
     req->launch_op = NULL;
 }
 
-__attribute__((noreturn)) static void give_up(struct vgc_dp *dp, const struct vgc_op *op)
+__attribute__((noreturn)) static void give_up(struct vgc_dp *dp, const struct vgc_req *req)
 {
+    const struct vgc_op *op = req->launch_op;
     char where[512] = "";
     char text[VGC_BLACK_BOX_TEXT];
     if (dp->engine->ops->describe != NULL)
         dp->engine->ops->describe(dp->engine, op, where, sizeof(where));
     snprintf(text, sizeof(text), "kernel %s ran longer than %lu ms%s%s", op->kernel->name,
-             (unsigned long)(dp->config.deadline_ns / 1000000), where[0] != '\0' ? "; " : "", where);
+             (unsigned long)(req->deadline_ns / 1000000), where[0] != '\0' ? "; " : "", where);
     vgc_engine_fatal(dp->engine, op, VGC_STATUS_TIMEOUT, 0, text);
+}
+
+void vgc_deadline_set(struct vgc_dp *dp, uint64_t deadline_ns)
+{
+    for (struct vgc_req *req = dp->launches; req != NULL; req = req->launch_next)
+        if (req->deadline_ns < deadline_ns)
+            req->deadline_ns = deadline_ns;
+    __atomic_store_n(&dp->config.deadline_ns, deadline_ns, __ATOMIC_RELAXED);
 }
 
 /* A launch that has not started yet may start at any moment, so it counts as one that starts now. */
@@ -52,9 +62,9 @@ uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns)
     for (const struct vgc_req *req = dp->launches; req != NULL; req = req->launch_next) {
         uint64_t start_ns = __atomic_load_n(&req->launch_op->start_ns, __ATOMIC_RELAXED);
         uint64_t ran_ns = start_ns != 0 && now_ns > start_ns ? now_ns - start_ns : 0;
-        if (ran_ns >= dp->config.deadline_ns)
-            give_up(dp, req->launch_op);
-        uint64_t left_ns = dp->config.deadline_ns - ran_ns;
+        if (ran_ns >= req->deadline_ns)
+            give_up(dp, req);
+        uint64_t left_ns = req->deadline_ns - ran_ns;
         soonest = left_ns < soonest ? left_ns : soonest;
     }
     return soonest;
@@ -62,9 +72,15 @@ uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns)
 
 /* ---- the watch thread --------------------------------------------------------------------------------------- */
 
+/* Reads the deadline, which other threads may change. */
+static uint64_t deadline_of(const struct vgc_dp *dp)
+{
+    return __atomic_load_n(&dp->config.deadline_ns, __ATOMIC_RELAXED);
+}
+
 static uint64_t time_between_checks(const struct vgc_dp *dp)
 {
-    uint64_t bound_ns = dp->config.deadline_ns;
+    uint64_t bound_ns = deadline_of(dp);
     if (dp->config.stuck_ns != 0 && dp->config.stuck_ns < bound_ns)
         bound_ns = dp->config.stuck_ns;
     uint64_t wanted_ns = bound_ns / CHECKS;
@@ -88,14 +104,14 @@ static bool sleep_until_next_check(struct vgc_watch *watch, uint64_t nap_ns)
 static void *keep_watch(void *argument)
 {
     struct vgc_dp *dp = argument;
-    uint64_t between_ns = time_between_checks(dp);
     uint64_t stuck_ns = 0;
     uint32_t last_beat = 0;
-    while (sleep_until_next_check(&dp->watch, between_ns)) {
+    for (uint64_t between_ns = time_between_checks(dp); sleep_until_next_check(&dp->watch, between_ns);
+         between_ns = time_between_checks(dp)) {
         uint32_t beat = atomic_load(&dp->beat);
         stuck_ns = beat == last_beat && atomic_load(&dp->held) ? stuck_ns + between_ns : 0;
         last_beat = beat;
-        if (stuck_ns >= dp->config.deadline_ns)
+        if (stuck_ns >= deadline_of(dp))
             vgc_deadlines_check(dp, vgc_now_ns());
         if (dp->config.stuck_ns != 0 && stuck_ns >= dp->config.stuck_ns)
             vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_DEVICE_LOST, 0, "the engine's driver does not return");

@@ -44,6 +44,7 @@ enum {
     VGC_WORKSPACES = 32, /* streams of a VM with launches under way that need a workspace */
     VGC_PLAN_ALIGN = 16, /* of each node's parameters */
     VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
+    VGC_MAX_REQS = VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE + 1,
     VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,
 };
 
@@ -228,6 +229,7 @@ struct vgc_req {
     void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front; NULL: leaves it when done */
     struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
+    uint64_t deadline_ns;            /* longest run of launch_op */
     struct vgc_workspace *workspace; /* of launch_op, or NULL */
     uint64_t popped_ns;              /* 0: not recorded */
     struct vgc_request request;      /* private copies: validated and used, never read again */
@@ -329,7 +331,8 @@ struct vgc_dp {
     struct vgc_watch watch;
 
     /* requests */
-    struct vgc_req *reqs; /* queue_depth + 1 */
+    struct vgc_req *reqs; /* room for VGC_MAX_REQS, of which there are num_reqs */
+    uint32_t num_reqs;    /* the largest queue_depth so far + 1 */
     struct vgc_req *launches;
     struct vgc_req *cold_first, *cold_last;
     struct vgc_call *calls;
@@ -345,6 +348,7 @@ struct vgc_dp {
     uint32_t num_allocs;
     uint32_t num_user_allocs;
     uint64_t memory_used;
+    uint32_t offered_pes;     /* elements that take work; 0: all of the engine's */
     struct vgc_temp temps[8]; /* buffers of finished CALLs and launches, kept for later ones */
     struct vgc_workspace workspaces[VGC_WORKSPACES];
     uint64_t temp_bytes;
@@ -571,6 +575,11 @@ bool vgc_check_range(struct vgc_dp *dp, struct vgc_req *req, uint64_t address, u
 void vgc_alloc_drop_of(struct vgc_dp *dp, uint32_t context, uint32_t program_index);
 
 /* ---- quota.c ---- */
+/* Bytes of the quota that are left: none if it was lowered below what is used. */
+static inline uint64_t vgc_memory_left(const struct vgc_dp *dp)
+{
+    return dp->memory_used < dp->config.memory_bytes ? dp->config.memory_bytes - dp->memory_used : 0;
+}
 /* Charges bytes to the quota; buffers kept for CALLs give way. -EDQUOT: too little is left. */
 int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes);
 /* Bytes charged to the quota for an allocation of `size` bytes; UINT64_MAX on overflow. */
@@ -662,6 +671,8 @@ void vgc_workspace_put(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_
 /* ---- deadlines.c ---- */
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op);
 void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req);
+/* Sets the deadline of launches from now on. Those under way keep theirs, unless it is shorter. */
+void vgc_deadline_set(struct vgc_dp *dp, uint64_t deadline_ns);
 /* Ends the process if a launch is past its deadline. Returns the ns until the next deadline, UINT64_MAX without
  * launches. */
 uint64_t vgc_deadlines_check(struct vgc_dp *dp, uint64_t now_ns);

@@ -141,9 +141,9 @@ static int load_contexts(struct vgc_dp *dp, const struct vgc_migration_state *st
 {
     for (uint32_t i = 0; i < VGC_MAX_CONTEXTS; i++) {
         const struct vgc_migration_context *from = &state->contexts[i];
-        if (!vgc_is_id(from->id, from->serial, i) || (from->id != 0 && i >= dp->config.max_contexts))
-            return vgc_why(why, -EINVAL, "context %u at place %u; allowed: %u places, ids that belong there", from->id,
-                           i, dp->config.max_contexts);
+        if (!vgc_is_id(from->id, from->serial, i) || (from->id != 0 && dp->num_contexts >= dp->config.max_contexts))
+            return vgc_why(why, -EINVAL, "context %u at place %u; allowed: %u contexts, ids that belong there",
+                           from->id, i, dp->config.max_contexts);
         dp->contexts[i] = (struct vgc_context){.id = from->id, .serial = from->serial};
         dp->num_contexts += from->id != 0;
     }
@@ -158,10 +158,9 @@ static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from,
         from->use > VGC_ALLOC_OBJECT)
         return vgc_why(why, -EINVAL, "an allocation of %lu bytes at %#lx of context number %u", size, address,
                        from->context);
-    if (charge > dp->config.memory_bytes - dp->memory_used)
+    if (charge > vgc_memory_left(dp))
         return vgc_why(why, -EDQUOT, "an allocation of %lu bytes, %lu of %lu bytes free", size,
-                       (unsigned long)(dp->config.memory_bytes - dp->memory_used),
-                       (unsigned long)dp->config.memory_bytes);
+                       (unsigned long)vgc_memory_left(dp), (unsigned long)dp->config.memory_bytes);
     if (dp->num_allocs == VGC_MAX_ALLOCATIONS || vgc_alloc_at(dp, from->address) != NULL)
         return vgc_why(why, -EEXIST, "two allocations at %#lx, or too many", address);
     int error = dp->engine->ops->alloc_at(dp->engine, from->address, from->size);

@@ -12,7 +12,7 @@ void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage)
         .num_contexts = dp->num_contexts,
         .num_programs = dp->num_programs,
         .num_allocations = dp->num_user_allocs,
-        .num_pes = dp->engine->num_pes,
+        .num_pes = dp->offered_pes != 0 ? dp->offered_pes : dp->engine->num_pes,
         .in_flight = dp->in_flight,
         .generation = dp->config.generation,
     };

@@ -15,9 +15,9 @@ uint64_t vgc_charge_of(const struct vgc_dp *dp, uint64_t size)
 
 int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes)
 {
-    if (bytes > dp->config.memory_bytes - dp->memory_used)
+    if (bytes > vgc_memory_left(dp))
         vgc_temp_drop_all(dp);
-    if (bytes > dp->config.memory_bytes - dp->memory_used)
+    if (bytes > vgc_memory_left(dp))
         return -EDQUOT;
     dp->memory_used += bytes;
     return 0;

@@ -33,7 +33,20 @@ struct vgc_dp_config {
     uint32_t max_contexts;
     uint32_t max_streams;
     uint32_t generation;
-    uint64_t spin_ns; /* polling time before sleeping; 0: sleeps at once */
+    uint32_t allotment; /* number of these limits, which responses bear; 0: none */
+    uint64_t spin_ns;   /* polling time before sleeping; 0: sleeps at once */
+};
+
+/* Limits that may change while requests are served. */
+struct vgc_dp_limits {
+    uint32_t queue_depth;
+    uint32_t num_pes; /* elements that take work from now on; 0: as many as before */
+    uint64_t memory_bytes;
+    uint64_t deadline_ns; /* of launches that are taken from now on; those under way may run on, and longer if it is
+                             raised */
+    uint32_t max_contexts;
+    uint32_t max_streams;
+    uint32_t allotment; /* number of the latest limits that the driver can read, which responses bear */
 };
 
 /* Returns NULL on failure. */
@@ -48,6 +61,11 @@ void vgc_dp_destroy(struct vgc_dp *dp);
 /* Serves until vgc_dp_stop(). */
 void vgc_dp_run(struct vgc_dp *dp);
 void vgc_dp_stop(struct vgc_dp *dp);
+
+/* Changes the limits. Work and memory beyond new ones stay; what asks for more is refused until use is below them.
+ * -EINVAL: a limit is out of range, -ENOTSUP: the engine cannot change the number of its elements, -ENOMEM: no memory
+ * for more requests in flight. Then nothing changes. */
+int vgc_dp_set_limits(struct vgc_dp *dp, const struct vgc_dp_limits *limits, char *why);
 
 /* eventfd, readable when there are cold requests or broken queues to take. Reading clears it. */
 int vgc_dp_notify_fd(const struct vgc_dp *dp);

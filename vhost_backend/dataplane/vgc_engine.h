@@ -201,6 +201,10 @@ struct vgc_engine_ops {
     void (*enter)(struct vgc_engine *engine);
     void (*leave)(struct vgc_engine *engine);
 
+    /* Lets `count` of its elements, from 1 to num_pes, take work from now on; the others leave theirs at the next block
+     * or later. -EINVAL: there are fewer. May be NULL: their number cannot change. */
+    int (*offer_pes)(struct vgc_engine *engine, uint32_t count);
+
     /* Describes where a running launch is now (block, thread, PE) in at most `size` bytes, NUL included, for the error
      * text when it is past its deadline. Called once, before the process exits. May be NULL. */
     void (*describe)(struct vgc_engine *engine, const struct vgc_op *op, char *text, uint32_t size);

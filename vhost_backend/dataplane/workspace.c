@@ -42,7 +42,7 @@ int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
         uint64_t address;
         if (vgc_temp_get(dp, &given, &address) != 0)
             return refuse(op, "the launch needs %lu bytes to run all blocks at once; %lu bytes are free", size,
-                          dp->config.memory_bytes - dp->memory_used);
+                          vgc_memory_left(dp));
         *workspace =
             (struct vgc_workspace){.address = address, .size = given, .context = context, .stream = op->stream};
     }

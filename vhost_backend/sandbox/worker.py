@@ -36,6 +36,9 @@ from vhost_backend.sandbox.syscalls import X86_64
 from vhost_backend.sandbox.terms import STRICT_MODES, SandboxError, SandboxMode
 
 _MIB: Final = 1 << 20
+_FILTER: Final = "system call filter"
+_MEMORY_LIMITS: Final = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+"""Limits that the daemon may raise when the VM's quota rises. The filter keeps the worker itself from it."""
 _EMPTY: Final = b"/vgc-empty"
 _MAX_FD: Final = (1 << 31) - 1
 
@@ -140,7 +143,7 @@ def enter(
         ("no capabilities", _drop_capabilities),
         ("resource limits", lambda: _set_limits(limits)),
         ("no_new_privs", _no_new_privileges),
-        ("system call filter", lambda: _filter_calls(mode, exemptions)),
+        (_FILTER, lambda: _filter_calls(mode, exemptions)),
     )
     walls: list[str] = []
     missing: dict[str, str] = {}
@@ -154,6 +157,8 @@ def enter(
             if mode in STRICT_MODES:
                 raise SandboxError(name, str(error)) from error
             missing[name] = str(error)
+    if _FILTER in missing:
+        _fix_memory_limits()
     return SandboxReport(mode, tuple(walls), missing, listener_fd)
 
 
@@ -161,6 +166,8 @@ def _filter_calls(mode: SandboxMode, exemptions: Exemptions) -> int | None:
     """Installs the filter; returns its listener in permissive mode."""
     if exemptions.unfiltered and mode not in STRICT_MODES:
         raise HostError("left out: the system calls of the engine's driver are not known; 'sandbox: strict' has it")
+    if mode == "permissive":  # the filter lets calls through that it would refuse
+        _fix_memory_limits()
     policy = worker_policy(os.getpid(), exemptions.system_calls)
     return seccomp.install(permissive(policy) if mode == "permissive" else policy)
 
@@ -216,7 +223,14 @@ def _set_limits(limits: WorkerLimits) -> None:
     ):
         _, hard = resource.getrlimit(kind)
         bound = min((one for one in (value, hard) if one != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
-        resource.setrlimit(kind, (bound, bound))
+        resource.setrlimit(kind, (bound, hard if kind in _MEMORY_LIMITS else bound))
+
+
+def _fix_memory_limits() -> None:
+    """Makes the limits of memory final: no filter keeps this process from raising them."""
+    for kind in _MEMORY_LIMITS:
+        soft, _ = resource.getrlimit(kind)
+        resource.setrlimit(kind, (soft, soft))
 
 
 def _no_new_privileges() -> None:

@@ -171,6 +171,7 @@ def _plane_limits(setup: Setup) -> PlaneLimits:
         max_contexts=setup.max_contexts,
         max_streams=setup.max_streams,
         generation=setup.generation,
+        allotment=setup.allotment,
     )
 
 

@@ -28,6 +28,7 @@ from vhost_backend.worker_protocol.migration_messages import (
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     DaemonMessage,
+    Limits,
     MemTable,
     Ping,
     Program,
@@ -177,6 +178,9 @@ class MainLoop:
                 plane.enable_queue(message.index, message.enabled)
             case VringStop():
                 return plane.stop_queue(message.index)
+            case Limits():
+                plane.set_limits(message)
+                self._stats.report()
             case _:
                 codec.close_fds(fds)
                 raise codec.ProtocolError(f"{message.TYPE} again; allowed: only first")
@@ -235,13 +239,19 @@ class StatsReporter:
     def report_if_due(self) -> None:
         if self._due is None or time.monotonic() < self._due:
             return
-        usage = self._plane.usage()
-        figures = {name: getattr(usage, name) for name in type(usage).__slots__}
-        stats = Stats(**figures, latency=self._plane.latency())
-        if stats == self._sent:
+        if self._usage() == self._sent:
             self._due = None
             self._plane.arm()
             return
-        self._sent = stats
-        self._send(stats)
+        self.report()
         self._due = time.monotonic() + STATS_INTERVAL_S
+
+    def report(self) -> None:
+        """Sends the present figures, whether they have changed or not."""
+        self._sent = self._usage()
+        self._send(self._sent)
+
+    def _usage(self) -> Stats:
+        usage = self._plane.usage()
+        figures = {name: getattr(usage, name) for name in type(usage).__slots__}
+        return Stats(**figures, latency=self._plane.latency())

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
-from vhost_backend.worker_protocol.protocol import MemRegion, VringStart
+from vhost_backend.worker_protocol.protocol import Limits, MemRegion, VringStart
 
 DEFAULT_SPIN_NS: Final = 50_000
 """Time that the data plane polls before it sleeps."""
@@ -41,6 +41,7 @@ class PlaneLimits:
     max_contexts: int
     max_streams: int
     generation: int = 0
+    allotment: int = 0
     spin_ns: int = DEFAULT_SPIN_NS
     stuck_ns: int = DEFAULT_STUCK_NS
 
@@ -133,6 +134,20 @@ class DataPlane:
     def handle(self) -> Any:
         """``struct vgc_dp *``, for other interfaces of the same data plane."""
         return self._dp
+
+    def set_limits(self, message: Limits) -> None:
+        """Changes the limits. Work and memory beyond the new ones stay; what asks for more is refused.
+
+        :raise DataPlaneError: the engine cannot change the number of its elements, or the host lacks memory: nothing
+            has changed.
+        """
+        limits = ffi.new("struct vgc_dp_limits *")
+        limits.queue_depth, limits.memory_bytes = message.quota.queue_depth, message.quota.memory_bytes
+        limits.num_pes, limits.deadline_ns = message.quota.pes, message.deadline_ns
+        limits.max_contexts, limits.max_streams = message.max_contexts, message.max_streams
+        limits.allotment = message.allotment
+        self._check(lib.vgc_dp_set_limits(self._dp, limits, self._why))
+        self.memory_bytes = message.quota.memory_bytes
 
     # ---- memory and queues -----------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ Sequence::
                      <-             ack
     vring_call, vring_kick, vring_enable ->   swaps and switches of a running ring
                      <-             ack
+    limits           ->
+                     <-             stats     resources that the VM holds under the new limits, unless it was refused
+                     <-             ack
     vring_stop       ->
                      <-             ack       base
                      <-             compile   fds: file with the source, which the daemon may read until `program`
@@ -149,6 +152,7 @@ class Setup(Message, frozen=True):
     sandbox: SandboxMode
     control: ControlSetup = NO_CONTROL
     arena: ArenaSetup = NO_ARENA
+    allotment: U32 = 0  # number of the limits, which responses to the guest bear; 0: none
 
     def num_fds(self) -> int:
         return 1 + NUM_SOURCES + (2 if self.control.area_bytes else 0)
@@ -228,6 +232,21 @@ class VringStop(Message, frozen=True):
     TYPE: ClassVar[str] = "vring_stop"
     seq: U32
     index: Annotated[int, Meta(ge=0, le=MAX_QUEUES - 1)]
+
+
+class Limits(Message, frozen=True):
+    """Changes the VM's limits. Work and memory beyond the new ones stay; what asks for more is refused.
+
+    The worker sends `Stats` before its ack.
+    """
+
+    TYPE: ClassVar[str] = "limits"
+    seq: U32
+    quota: Quota
+    deadline_ns: Positive
+    max_contexts: Annotated[int, Meta(ge=1, le=256)]
+    max_streams: Annotated[int, Meta(ge=1, le=64)]
+    allotment: U32
 
 
 class Program(Message, frozen=True):
@@ -371,6 +390,7 @@ DaemonMessage: TypeAlias = (
     | VringKick
     | VringEnable
     | VringStop
+    | Limits
     | Program
     | Ping
     | Shutdown
@@ -390,6 +410,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     VringKick,
     VringEnable,
     VringStop,
+    Limits,
     Program,
     Ping,
     Shutdown,

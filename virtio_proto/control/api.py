@@ -83,6 +83,9 @@ class GpuInfo(TypedDict):
 
 
 VmOrigin: TypeAlias = Literal["file", "command line", "added", "persisted", "leaving"]
+AllotmentState: TypeAlias = Literal["unused", "never acknowledged", "taken", "pending", "wrong"]
+"""How a guest stands to its allotment: it uses no ring and has acknowledged none; it uses rings without having acknowledged
+any; it has acknowledged the present one; an earlier one; one that it never got."""
 
 
 class VmInfo(TypedDict):
@@ -108,6 +111,13 @@ class VmInfo(TypedDict):
     """Unit that the weight counts for: the VM's control group, or a session of processes or each thread, by nice values."""
     generation: int
     """Generation of the worker: rises whenever the worker is replaced."""
+    allotment: NotRequired[int]
+    """Number of the limits that the guest is told: rises whenever they change."""
+    acknowledged: NotRequired[int | None]
+    """Allotment that the guest says it has taken; None: it has said nothing."""
+    allotment_state: NotRequired[AllotmentState]
+    exceeded: NotRequired[list[str]]
+    """Limits that were lowered below the VM's use, of which it gets no more until it uses less. Absent if all are above."""
     memory_quota_bytes: int
     memory_used_bytes: int
     requests_done: int

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x9357ae9fc389a57bull
+#define VGC_WIRE_FINGERPRINT 0x5a99a4abccdbf8b0ull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -246,8 +246,8 @@ struct vgc_config {
     uint8_t uuid[16]; /* UUID of the VM */
     uint8_t engine_name[64]; /* NUL-padded UTF-8 */
     uint8_t vm_name[64]; /* NUL-padded UTF-8 */
-    uint32_t driver_ack; /* the driver writes the generation whose quota it has picked up */
-    uint32_t reserved; /* 0 */
+    uint32_t driver_ack; /* the driver writes the allotment whose quota it has picked up */
+    uint32_t allotment; /* number of the quota, at least 1: +1 whenever the quota has changed */
 };
 
 /* First bytes of every request's readable part; the opcode's body follows at once. */
@@ -269,7 +269,7 @@ struct vgc_response {
     uint64_t queued_ns; /* from pop to start on the engine */
     uint64_t exec_ns; /* from start to end on the engine */
     uint32_t payload_len; /* bytes written after this struct */
-    uint32_t reserved;
+    uint32_t allotment; /* number of the latest quota that the device knows, 0 if none */
 };
 
 /* QUERY */
@@ -617,7 +617,7 @@ _Static_assert(offsetof(struct vgc_config, uuid) == 88, "vgc_config.uuid");
 _Static_assert(offsetof(struct vgc_config, engine_name) == 104, "vgc_config.engine_name");
 _Static_assert(offsetof(struct vgc_config, vm_name) == 168, "vgc_config.vm_name");
 _Static_assert(offsetof(struct vgc_config, driver_ack) == 232, "vgc_config.driver_ack");
-_Static_assert(offsetof(struct vgc_config, reserved) == 236, "vgc_config.reserved");
+_Static_assert(offsetof(struct vgc_config, allotment) == 236, "vgc_config.allotment");
 _Static_assert(sizeof(struct vgc_request) == 24, "vgc_request");
 _Static_assert(offsetof(struct vgc_request, opcode) == 0, "vgc_request.opcode");
 _Static_assert(offsetof(struct vgc_request, flags) == 2, "vgc_request.flags");
@@ -633,7 +633,7 @@ _Static_assert(offsetof(struct vgc_response, aux) == 16, "vgc_response.aux");
 _Static_assert(offsetof(struct vgc_response, queued_ns) == 24, "vgc_response.queued_ns");
 _Static_assert(offsetof(struct vgc_response, exec_ns) == 32, "vgc_response.exec_ns");
 _Static_assert(offsetof(struct vgc_response, payload_len) == 40, "vgc_response.payload_len");
-_Static_assert(offsetof(struct vgc_response, reserved) == 44, "vgc_response.reserved");
+_Static_assert(offsetof(struct vgc_response, allotment) == 44, "vgc_response.allotment");
 _Static_assert(sizeof(struct vgc_body_query) == 8, "vgc_body_query");
 _Static_assert(offsetof(struct vgc_body_query, what) == 0, "vgc_body_query.what");
 _Static_assert(offsetof(struct vgc_body_query, reserved) == 4, "vgc_body_query.reserved");

@@ -1,4 +1,4 @@
-"""VMs that hosts serve: lists them, reads their configuration again, adds one, removes one.
+"""VMs that hosts serve: lists them, reads their configuration again, adds one, removes one, shows and changes limits.
 
 An added VM stays over reloads, and with --persist over restarts of the daemon. A removed VM is served until its QEMU ends. One of the
 configuration comes back with the next reload if the configuration still has it; an added one is forgotten.
@@ -7,14 +7,26 @@ configuration comes back with the next reload if the configuration still has it;
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from control_center.cli.context import Context, find_vm, printable, report_failures
+from control_center.cli.context import Context, find_vm, positive, printable, report_failures
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
+from control_center.cli.output import duration, size
 from control_center.cli.problems import OK, UsageError
 from virtio_proto.control.verbs.hosts import Topology
-from virtio_proto.control.verbs.vms import AddVm, ReloadVms, RemoveVm, VmChanges
+from virtio_proto.control.verbs.vms import (
+    LIMIT_NAMES,
+    AddVm,
+    LimitsInfo,
+    ReloadVms,
+    RemoveVm,
+    SetLimits,
+    ShowLimits,
+    VmChanges,
+)
+from virtio_proto.yaml_values import SIZE_UNITS, TIME_UNITS, Located, Problems, scaled
 
 EXAMPLES: Final = """\
   vgcctl vm list                    VMs of all hosts
@@ -23,6 +35,8 @@ EXAMPLES: Final = """\
   vgcctl vm add web2 --socket /run/vgcd/web2.sock --memory 1G --persist
   vgcctl vm remove web1             serve it no more once its QEMU has ended
   vgcctl vm remove h1/web1 --now    serve it no more, which ends its QEMU
+  vgcctl vm limits web1             its limits, and what it uses of them
+  vgcctl vm limits web1 --memory 2G --pes 2    change them now, until the configuration is read again
 """
 _SETTINGS: Final[dict[str, tuple[str, str]]] = {
     "socket": ("PATH", "where its QEMU connects, on the host"),
@@ -46,7 +60,38 @@ _NUMBERS: Final = ("pes", "queue_depth", "contexts", "streams", "weight", "num_q
 _NOW: Final = "do not wait for the end of QEMU, which ends without its device"
 
 
-_COLUMNS: Final = ("host", "vm", "origin", "gpu", "pes", "state", "generation", "requests_done", "problem")
+_COLUMNS: Final = (
+    "host",
+    "vm",
+    "origin",
+    "gpu",
+    "pes",
+    "state",
+    "generation",
+    "allotment_state",
+    "requests_done",
+    "problem",
+)
+_TILL_RELOAD: Final = "until the daemon's configuration is read again, which brings back the file's limits"
+
+
+def _amount(units: Mapping[str, int], allowed: str) -> Callable[[str], int]:
+    """Type of an option for a number with a unit, as in the daemon's configuration."""
+    parser = scaled(units, 1, (1 << 63) - 1, allowed)
+
+    def parse(text: str) -> int:
+        value = parser(Problems("", numbered=False), "", Located(text, 1))
+        if value is None:
+            raise argparse.ArgumentTypeError(f"{text!r}; allowed: {allowed}")
+        return value
+
+    return parse
+
+
+_size: Final = _amount(SIZE_UNITS, "a size such as 512M or 2G")
+_time: Final = _amount(TIME_UNITS, "a time such as 500ms, 10s or 2m")
+_SHOWN: Final[Mapping[str, Callable[[int], str]]] = {"memory_bytes": size, "deadline_ns": duration}
+"""Functions that show limits with their units."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +111,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     remove = action("remove", "serve a VM no more")
     remove.add_argument("vm", metavar="VM", help="its name, or host/name")
     remove.add_argument("--now", action="store_true", help=_NOW)
+    limits = action("limits", f"show a VM's limits, or change some {_TILL_RELOAD}")
+    limits.add_argument("vm", metavar="VM", help="its name, or host/name")
+    limits.add_argument("--pes", type=positive, metavar="N", help="processing elements")
+    limits.add_argument("--memory", type=_size, metavar="SIZE", help="device memory, such as 512M or 2G")
+    limits.add_argument("--queue-depth", type=positive, metavar="N", help="requests in flight, all queues together")
+    limits.add_argument("--contexts", type=positive, metavar="N")
+    limits.add_argument("--streams", type=positive, metavar="N", help="of each context")
+    limits.add_argument("--deadline", type=_time, metavar="T", help="longest time of a launch, such as 500ms, 10s, 2m")
 
 
 async def run(context: Context) -> int:
@@ -78,6 +131,8 @@ async def run(context: Context) -> int:
             return await _reload(context)
         case "add":
             return await _add(context)
+        case "limits":
+            return await _limits(context)
         case _:
             return await _remove(context)
 
@@ -144,7 +199,53 @@ async def _remove(context: Context) -> int:
     return OK
 
 
+async def _limits(context: Context) -> int:
+    host, vm = await find_vm(context.link, context.given.vm)
+    given = context.given
+    asked = {
+        "pes": given.pes,
+        "memory_bytes": given.memory,
+        "queue_depth": given.queue_depth,
+        "contexts": given.contexts,
+        "streams": given.streams,
+        "deadline_ns": given.deadline,
+    }
+    is_change = any(value is not None for value in asked.values())
+    request = SetLimits.Request(vm=vm["vm"], **asked) if is_change else ShowLimits.Request(vm=vm["vm"])
+    info: LimitsInfo = await context.link.ask(request, host)
+    if context.out.as_json:
+        context.out.json({"host": host, **info})
+        return OK
+    context.out.rows(("limit", "configured", "enforced", "used", "state"), [_row(info, name) for name in LIMIT_NAMES])
+    context.out.note(f"allotment {info['allotment']}: {info['allotment_state']}")
+    if is_change:
+        context.out.note(f"this counts {_TILL_RELOAD}")
+    return OK
+
+
+def _row(info: LimitsInfo, name: str) -> dict[str, str]:
+    """Row of the table about a limit."""
+    figures: tuple[Mapping[str, Any], ...] = (info["configured"], info["enforced"], info["used"])
+    configured, enforced, used = (given.get(name) for given in figures)
+    shown = _SHOWN.get(name, str)
+    states = {
+        "pending": info["pending"],
+        "from the next QEMU on": info["later"],
+        "exceeded: gets no more": info["exceeded"],
+    }
+    return {
+        "limit": name.removesuffix("_bytes").removesuffix("_ns"),
+        "configured": "all" if configured is None else shown(configured),
+        "enforced": "all" if enforced is None else shown(enforced),
+        "used": "-" if used is None else shown(used),
+        "state": ", ".join(text for text, names in states.items() if name in names) or "-",
+    }
+
+
 def _told(changes: VmChanges) -> str:
     parts = [f"{kind} {', '.join(changes[kind])}" for kind in ("added", "removed", "changed") if changes[kind]]
+    if live := changes.get("live"):
+        parts.append(f"other limits for {', '.join(live)} now")
     waiting = f" ({', '.join(changes['waiting'])} when QEMU ends)" if changes["waiting"] else ""
+    waiting += "".join(f"; {vm}: {', '.join(keys)} when QEMU ends" for vm, keys in changes.get("later", {}).items())
     return ("; ".join(parts) or "nothing has changed") + waiting

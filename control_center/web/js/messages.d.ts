@@ -45,6 +45,7 @@ export type Wanted = { subscribe: Subscribe };
 export type Steered = { replay: Steering };
 
 type Get = [
+  { path: `vms/${string}/${string}/limits`; query: Empty; body: Empty; answer: LimitsInfo },
   { path: `snapshots/${string}/diff/${string}`; query: Empty; body: Empty; answer: SnapshotDiff },
   { path: `policies/${string}`; query: Empty; body: Empty; answer: PolicyInfo[] },
   { path: `snapshots/${string}`; query: Empty; body: Empty; answer: Snapshot },
@@ -87,6 +88,7 @@ type Post = [
   { path: `workers/${string}/${string}/quiesce`; query: Empty; body: Empty; answer: Nothing },
   { path: `workers/${string}/${string}/resume`; query: Empty; body: Empty; answer: Nothing },
   { path: `vms/${string}/${string}/remove`; query: Empty; body: RemoveVmRequest; answer: VmChanges },
+  { path: `vms/${string}/${string}/limits`; query: Empty; body: SetLimitsRequest; answer: LimitsInfo },
   { path: `channels/${string}/${string}/input`; query: Empty; body: SendRequest; answer: InputAnswer },
   { path: `vms/${string}/add`; query: Empty; body: AddVmRequest; answer: VmChanges },
   { path: "vms/reload"; query: Empty; body: ReloadVmsRequest; answer: Changes },
@@ -405,6 +407,31 @@ export type InputAnswer = {
   elements: number;
 };
 
+/** Limits of a VM, by names of the configuration's keys. */
+export type LimitFigures = {
+  contexts: number;
+  deadline_ns: number;
+  memory_bytes: number;
+  pes: number | null;
+  queue_depth: number;
+  streams: number;
+};
+
+/** Limits of a VM on their way from the configuration to its worker. */
+export type LimitsInfo = {
+  acknowledged: number | null;
+  allotment: number;
+  allotment_state: "never acknowledged" | "pending" | "taken" | "unused" | "wrong";
+  configured: LimitFigures;
+  enforced: LimitFigures;
+  exceeded: string[];
+  later: string[];
+  pending: string[];
+  told: LimitFigures;
+  used: UseFigures;
+  vm: string;
+};
+
 /** Load of hosts. Bytes of `pes`: one per processing element, busy part of the last second in 1/255. */
 export type LoadAnswer = {
   hosts: { [key: string]: LoadInfo };
@@ -593,6 +620,16 @@ export type SendRequest = {
   eof?: boolean;
 };
 
+/** Limits that are left out stay as they are. */
+export type SetLimitsRequest = {
+  pes?: number | null;
+  memory_bytes?: number | null;
+  queue_depth?: number | null;
+  contexts?: number | null;
+  streams?: number | null;
+  deadline_ns?: number | null;
+};
+
 export type SetPoliciesRequest = {
   policies: PolicyFields[];
 };
@@ -697,20 +734,33 @@ export type Totals = {
   skipped: number;
 };
 
+/** Use of a VM, as its worker has told last; at most a second old while it computes. */
+export type UseFigures = {
+  contexts: number;
+  memory_bytes: number;
+  queue_depth: number;
+};
+
 /** Names of VMs that a daemon serves in another way than before. */
 export type VmChanges = {
   added: string[];
   changed: string[];
+  later?: { [key: string]: string[] };
+  live?: string[];
   removed: string[];
   waiting: string[];
 };
 
 export type VmInfo = {
+  acknowledged?: number | null;
+  allotment?: number;
+  allotment_state?: "never acknowledged" | "pending" | "taken" | "unused" | "wrong";
   channels: number;
   clock_error_ns?: number | null;
   compiling?: number;
   confined_to: number[] | null;
   cpu_ns?: number;
+  exceeded?: string[];
   firmware: string;
   generation: number;
   gpu: string;

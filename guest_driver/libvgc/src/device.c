@@ -8,7 +8,6 @@
 
 static const uint64_t DEFAULT_OPEN_TIMEOUT_NS = 5 * VGC_NS_PER_S;
 static const uint64_t DEFAULT_SPIN_NS = 50000;
-static const uint64_t GRACE_NS = 10 * VGC_NS_PER_S; /* beyond the launch deadline, for everything around it */
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
@@ -116,8 +115,10 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     device->client = UINT32_MAX;
     device->spin_ns = options->spin_ns != 0 ? options->spin_ns : DEFAULT_SPIN_NS;
     device->open_timeout_ns = options->open_timeout_ns != 0 ? options->open_timeout_ns : DEFAULT_OPEN_TIMEOUT_NS;
-    device->request_timeout_ns = options->request_timeout_ns;
+    device->is_own_timeout = options->request_timeout_ns != 0;
+    atomic_store(&device->request_timeout_ns, options->request_timeout_ns);
     atomic_store(&device->streams, 1); /* the default stream */
+    (void)pthread_mutex_init(&device->limits_mutex, NULL);
     (void)pthread_mutex_init(&device->state_mutex, NULL);
     (void)pthread_mutex_init(&device->heap_mutex, NULL);
     (void)pthread_mutex_init(&device->failure_mutex, NULL);
@@ -138,6 +139,7 @@ static void free_device(struct vgc_device *device, bool quiet)
     vgc_ledger_clear(&device->objects);
     if (device->transport != NULL)
         device->transport->ops->close(device->transport);
+    (void)pthread_mutex_destroy(&device->limits_mutex);
     (void)pthread_mutex_destroy(&device->state_mutex);
     (void)pthread_mutex_destroy(&device->heap_mutex);
     (void)pthread_mutex_destroy(&device->failure_mutex);
@@ -193,9 +195,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
         result = vgc_state_open(device, vgc_state_dir(options), deadline_ns);
     if (result != VGC_OK)
         return result;
-    uint64_t deadline_of_launches = device->config.deadline_ns;
-    if (device->request_timeout_ns == 0)
-        device->request_timeout_ns = VGC_MIN(deadline_of_launches, UINT64_MAX - GRACE_NS - 1) + GRACE_NS;
+    vgc_limits_take(device, &device->config);
     uint64_t early = other_address(device);
     if (early != 0)
         vgc_transport_place(transport, early);
@@ -213,7 +213,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
     if (result != VGC_OK)
         return result;
     atomic_store(&device->lost, false); /* a kernel of the dead that would not end took its worker along */
-    transport->ops->write_ack(transport, device->config.generation);
+    vgc_limits_acknowledge(device, &device->config);
     return context_create(device);
 }
 
@@ -276,7 +276,7 @@ int vgc_reset(struct vgc_device *device)
     device->epoch++;
     (void)vgc_detached_failure(device); /* of what is gone */
     device->context = 0;
-    device->transport->ops->write_ack(device->transport, device->config.generation);
+    vgc_limits_acknowledge(device, &device->config);
     result = context_create(device);
     atomic_store(&device->lost, result != VGC_OK);
     return result;

@@ -79,7 +79,8 @@ struct vgc_transport_ops {
     /* Makes a device that stopped serving go on (see virtio_wait.c). Cheap when it is running. */
     void (*revive)(struct vgc_transport *transport);
     int (*read_config)(struct vgc_transport *transport, struct vgc_config *config);
-    void (*write_ack)(struct vgc_transport *transport, uint32_t generation);
+    uint32_t (*read_allotment)(struct vgc_transport *transport); /* `allotment` of the configuration alone */
+    void (*write_ack)(struct vgc_transport *transport, uint32_t allotment);
     int (*attach)(struct vgc_transport *transport, uint32_t queue); /* before this process uses a queue */
     void (*detach)(struct vgc_transport *transport, uint32_t queue);
     void (*kick)(struct vgc_transport *transport, uint32_t queue);
@@ -164,7 +165,7 @@ struct vgc_state {
     char boot_id[40];
     struct vgc_layout layout;
     _Atomic uint32_t in_flight;
-    uint32_t reserved;
+    _Atomic uint32_t allotment; /* latest that any process has heard of */
     _Atomic uint64_t memory_bytes;
     uint8_t queue_owner[VGC_MAX_QUEUES]; /* client + 1, 0: nobody's */
     uint8_t chunk_owner[VGC_MAX_CHUNKS];
@@ -192,6 +193,27 @@ bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client);
 void vgc_state_forget(struct vgc_device *device, uint32_t client);
 /* Has the device returned all chains of this ring? */
 bool vgc_ring_is_quiet(struct vgc_device *device, uint32_t queue);
+
+/* ---- limits.c: the quota, which the host may change at any time ------------------------------ */
+
+struct vgc_limits { /* as the configuration showed them when this process looked last */
+    _Atomic uint32_t allotment;
+    _Atomic uint32_t heard; /* the state's allotment then */
+    _Atomic uint32_t queue_depth;
+    _Atomic uint32_t max_streams;
+    _Atomic uint64_t memory_bytes;
+};
+
+/* Takes the limits of a configuration that was checked. */
+void vgc_limits_take(struct vgc_device *device, const struct vgc_config *config);
+/* Takes them, and tells the host so. */
+void vgc_limits_acknowledge(struct vgc_device *device, const struct vgc_config *config);
+/* Notes, for all processes, that an answer bears the number of an allotment; 0: of none. */
+void vgc_limits_hear(struct vgc_device *device, uint32_t allotment);
+/* Takes limits that this process has not taken yet, if any process has heard of them. Takes no lock of queues. */
+void vgc_limits_follow(struct vgc_device *device);
+/* Looks for other limits before something is refused because of these; true if there were some, which are taken. */
+bool vgc_limits_changed(struct vgc_device *device);
 
 /* ---- heap.c: this process's part of the region ---------------------------------------------- */
 
@@ -281,7 +303,8 @@ struct vgc_queue {
 
 struct vgc_device {
     struct vgc_transport *transport;
-    struct vgc_config config;
+    struct vgc_config config; /* but for its limits */
+    struct vgc_limits limits;
     struct vgc_layout layout;
     struct vgc_state *state;
     int state_fd;
@@ -290,8 +313,10 @@ struct vgc_device {
     uint64_t serial; /* tells handles apart that reuse an address */
     uint64_t spin_ns;
     uint64_t open_timeout_ns;
-    uint64_t request_timeout_ns;
+    _Atomic uint64_t request_timeout_ns;
+    bool is_own_timeout; /* the caller's: it does not follow the deadline of launches */
 
+    pthread_mutex_t limits_mutex; /* taken last */
     pthread_mutex_t state_mutex;
     pthread_mutex_t heap_mutex;
     pthread_mutex_t queues_mutex;
@@ -407,6 +432,8 @@ void vgc_quota_add(struct vgc_device *device, uint64_t size);
 void vgc_quota_give(struct vgc_device *device, uint64_t size);
 /* Bytes of the quota that no process has taken. */
 uint64_t vgc_quota_free(struct vgc_device *device);
+/* True if so many bytes are free, at the latest after a look at the limits and at what the dead have left. */
+bool vgc_quota_has(struct vgc_device *device, uint64_t size);
 
 /* ---- texture.c, box.c ----------------------------------------------------------------------- */
 

@@ -58,12 +58,14 @@ int vgc_job_wait(struct vgc_job *job, uint64_t timeout_ns)
         }
         pthread_mutex_unlock(&queue->mutex);
     }
-    if (is_done(job))
+    if (is_done(job)) {
+        vgc_limits_follow(queue->device);
         return finish(job);
+    }
     if (!patient)
         return VGC_PENDING;
     return vgc_fail(VGC_NO_ANSWER, "the device did not answer request 0x%x within %.1f s", job->opcode,
-                    (double)queue->device->request_timeout_ns / (double)VGC_NS_PER_S);
+                    (double)atomic_load(&queue->device->request_timeout_ns) / (double)VGC_NS_PER_S);
 }
 
 int vgc_job_poll(struct vgc_job *job)

@@ -4,6 +4,7 @@
  *     name=vm1,region=5,config=6,gpa=0x100000000,features=0x130000000,ring=256,kick=7:8,call=9:10
  * Several are separated by semicolons, and chosen by their index.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 
 struct memfd {
     struct vgc_transport base;
-    struct vgc_config *config; /* mapped, the other side writes it */
+    struct vgc_config *config; /* mapped, the other side writes all but the acknowledgement */
+    bool config_is_writable;
     int kick_fds[VGC_MAX_QUEUES];
     int call_fds[VGC_MAX_QUEUES];
 };
@@ -44,9 +46,16 @@ static int memfd_read_config(struct vgc_transport *transport, struct vgc_config 
     return VGC_OK;
 }
 
-static void memfd_write_ack(struct vgc_transport *transport, uint32_t generation)
+static uint32_t memfd_read_allotment(struct vgc_transport *transport)
 {
-    (void)transport, (void)generation; /* the configuration file is read-only for this side */
+    return __atomic_load_n(&((struct memfd *)transport)->config->allotment, __ATOMIC_RELAXED);
+}
+
+static void memfd_write_ack(struct vgc_transport *transport, uint32_t allotment)
+{
+    struct memfd *memfd = (struct memfd *)transport;
+    if (memfd->config_is_writable)
+        __atomic_store_n(&memfd->config->driver_ack, allotment, __ATOMIC_RELAXED);
 }
 
 static int memfd_attach(struct vgc_transport *transport, uint32_t queue)
@@ -98,6 +107,7 @@ static const struct vgc_transport_ops MEMFD_OPS = {
     .start = memfd_start,
     .revive = memfd_revive,
     .read_config = memfd_read_config,
+    .read_allotment = memfd_read_allotment,
     .write_ack = memfd_write_ack,
     .attach = memfd_attach,
     .detach = memfd_detach,
@@ -133,8 +143,10 @@ static int map_files(struct memfd *memfd, const struct vgc_memfd *given)
     if (result != VGC_OK)
         return result;
     memfd->base.region = pointer;
-    result =
-        map_file(given->config_fd, PROT_READ, sizeof(struct vgc_config), "the configuration", &pointer, &config_bytes);
+    int access = fcntl(given->config_fd, F_GETFL);
+    memfd->config_is_writable = access >= 0 && (access & O_ACCMODE) == O_RDWR;
+    result = map_file(given->config_fd, memfd->config_is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                      sizeof(struct vgc_config), "the configuration", &pointer, &config_bytes);
     if (result != VGC_OK)
         return result;
     memfd->config = pointer;

@@ -12,7 +12,7 @@ static const uint64_t LARGEST_REQUEST = 1ull << 31; /* used.len has 32 bits */
 
 static bool quota_take(struct vgc_device *device, uint64_t size, uint64_t *used)
 {
-    uint64_t quota = device->config.quota_memory_bytes;
+    uint64_t quota = atomic_load(&device->limits.memory_bytes);
     *used = atomic_fetch_add(&device->state->memory_bytes, size);
     if (*used > quota || size > quota - *used) {
         atomic_fetch_sub(&device->state->memory_bytes, size);
@@ -37,8 +37,14 @@ void vgc_quota_give(struct vgc_device *device, uint64_t size)
 uint64_t vgc_quota_free(struct vgc_device *device)
 {
     uint64_t used = atomic_load(&device->state->memory_bytes);
-    uint64_t quota = device->config.quota_memory_bytes;
+    uint64_t quota = atomic_load(&device->limits.memory_bytes);
     return used < quota ? quota - used : 0;
+}
+
+bool vgc_quota_has(struct vgc_device *device, uint64_t size)
+{
+    return size <= vgc_quota_free(device) || (vgc_limits_changed(device) && size <= vgc_quota_free(device)) ||
+           (vgc_reap(device) && size <= vgc_quota_free(device));
 }
 
 static int ask_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
@@ -74,11 +80,14 @@ int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
     if (size == 0)
         return vgc_fail(VGC_INVALID_ARGUMENT, "an allocation of 0 bytes; allowed: at least 1");
     uint64_t used;
-    uint64_t quota = device->config.quota_memory_bytes;
-    if (!quota_take(device, size, &used) && !(vgc_reap(device) && quota_take(device, size, &used)))
+    vgc_limits_follow(device);
+    if (!quota_take(device, size, &used) && !(vgc_limits_changed(device) && quota_take(device, size, &used)) &&
+        !(vgc_reap(device) && quota_take(device, size, &used))) {
+        uint64_t quota = atomic_load(&device->limits.memory_bytes);
         return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free",
                         (unsigned long long)size, (unsigned long long)(used < quota ? quota - used : 0),
                         (unsigned long long)quota);
+    }
     result = ask_alloc(device, size, address);
     if (result == VGC_OUT_OF_MEMORY && vgc_reap(device)) /* a dead process had memory open that its owner has freed */
         result = ask_alloc(device, size, address);

@@ -32,7 +32,7 @@ static bool is_exempt(uint16_t opcode)
 static bool quota_take(struct vgc_device *device, uint16_t opcode)
 {
     uint32_t before = atomic_fetch_add_explicit(&device->state->in_flight, 1, memory_order_relaxed);
-    if (before >= device->config.queue_depth && !is_exempt(opcode)) {
+    if (before >= atomic_load_explicit(&device->limits.queue_depth, memory_order_relaxed) && !is_exempt(opcode)) {
         atomic_fetch_sub_explicit(&device->state->in_flight, 1, memory_order_relaxed);
         return false;
     }
@@ -53,6 +53,7 @@ static int reserve(struct vgc_queue *queue, uint16_t opcode, bool wait)
         if (queue->num_free > 0 && quota_take(device, opcode))
             return VGC_OK;
         vgc_queue_take_completions(queue);
+        vgc_limits_follow(device);
         if (queue->num_free > 0 && quota_take(device, opcode))
             return VGC_OK;
         if (deadline_ns == 0)
@@ -66,7 +67,7 @@ static int reserve(struct vgc_queue *queue, uint16_t opcode, bool wait)
                         queue->num_slots, queue->index);
     return vgc_fail(VGC_RESOURCES_EXHAUSTED,
                     "resources exhausted: %u requests of this VM are in flight and its quota is %u; wait for some",
-                    atomic_load(&device->state->in_flight), device->config.queue_depth);
+                    atomic_load(&device->state->in_flight), atomic_load(&device->limits.queue_depth));
 }
 
 static uint64_t gpa_of(const struct vgc_message *message, const uint8_t *pointer)
@@ -120,9 +121,11 @@ int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, ui
     int result = vgc_check_usable(device);
     if (result != VGC_OK)
         return result;
-    if (stream >= device->config.max_streams)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "stream %u does not exist; allowed: 0 to %u", stream,
-                        device->config.max_streams - 1);
+    vgc_limits_follow(device);
+    while (stream >= atomic_load_explicit(&device->limits.max_streams, memory_order_relaxed))
+        if (!vgc_limits_changed(device))
+            return vgc_fail(VGC_INVALID_ARGUMENT, "stream %u does not exist; allowed: 0 to %u", stream,
+                            atomic_load(&device->limits.max_streams) - 1);
     struct vgc_queue *queue = vgc_queue_current(device);
     if (atomic_load_explicit(&queue->orphans, memory_order_relaxed) != NULL)
         vgc_queue_sweep(queue);

@@ -43,7 +43,7 @@ static bool locate_parts(struct vgc_program *program, uint64_t len)
     uint64_t globals_at = params_at + (uint64_t)table->num_params * sizeof(struct vgc_param_entry);
     uint64_t strings_at = globals_at + (uint64_t)table->num_globals * sizeof(struct vgc_global_entry);
     uint64_t log_at = strings_at + table->strings_len;
-    if (table->memory_bytes > program->device->config.quota_memory_bytes || log_at > len ||
+    if (table->memory_bytes > atomic_load(&program->device->limits.memory_bytes) || log_at > len ||
         table->log_len > len - log_at)
         return false;
     const uint8_t *base = (const uint8_t *)table;
@@ -153,12 +153,12 @@ static int check_memory(const struct load *load)
     if (load->body.kind != VGC_SOURCE_CUBIN)
         return VGC_OK;
     uint64_t needed = vgc_cubin_bytes(load->source, load->body.source_len);
-    if (needed <= vgc_quota_free(load->device) || (vgc_reap(load->device) && needed <= vgc_quota_free(load->device)))
+    if (vgc_quota_has(load->device, needed))
         return VGC_OK;
     return vgc_fail(VGC_OUT_OF_MEMORY,
                     "resources exhausted: the program takes %llu bytes of device memory, %llu of %llu bytes free",
                     (unsigned long long)needed, (unsigned long long)vgc_quota_free(load->device),
-                    (unsigned long long)load->device->config.quota_memory_bytes);
+                    (unsigned long long)atomic_load(&load->device->limits.memory_bytes));
 }
 
 /* Staging holds options and source, then room for the answer. */

@@ -292,7 +292,7 @@ int vgc_drain(struct vgc_device *device, uint32_t stream)
     pthread_mutex_unlock(&device->queues_mutex);
     return quiet ? VGC_OK
                  : vgc_fail(VGC_NO_ANSWER, "requests are still in flight after %.1f s",
-                            (double)device->request_timeout_ns / (double)VGC_NS_PER_S);
+                            (double)atomic_load(&device->request_timeout_ns) / (double)VGC_NS_PER_S);
 }
 
 /* Orphans hold staging memory, which must not be freed under the queue's mutex (see the lock order). */

@@ -79,6 +79,7 @@ void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t us
         return;
     }
     memcpy(&job->response, response, sizeof(job->response));
+    vgc_limits_hear(job->queue->device, job->response.allotment);
     bool in_slot = job->text_at == NULL;
     const uint8_t *payload = in_slot ? response + sizeof(job->response) : job->text_at;
     uint64_t room = in_slot ? VGC_SLOT_RESPONSE_BYTES - sizeof(job->response) : job->text_room;

@@ -19,10 +19,12 @@ struct vgc_event {
 
 int vgc_stream_create(struct vgc_device *device, uint32_t *stream)
 {
-    uint32_t count = VGC_MIN(device->config.max_streams, (uint32_t)VGC_MAX_STREAMS);
     uint64_t taken = atomic_load(&device->streams);
     for (;;) {
+        uint32_t count = VGC_MIN(atomic_load(&device->limits.max_streams), (uint32_t)VGC_MAX_STREAMS);
         uint32_t lowest = ~taken == 0 ? VGC_MAX_STREAMS : (uint32_t)__builtin_ctzll(~taken);
+        if (lowest >= count && vgc_limits_changed(device))
+            continue;
         if (lowest >= count)
             return vgc_fail(VGC_RESOURCES_EXHAUSTED, "resources exhausted: all %u streams are in use", count);
         if (atomic_compare_exchange_weak(&device->streams, &taken, taken | 1ull << lowest)) {

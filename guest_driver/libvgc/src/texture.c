@@ -64,10 +64,10 @@ int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *sh
     if (result != VGC_OK)
         return result;
     uint64_t least = least_bytes(shape);
-    if (least > vgc_quota_free(device) && !(vgc_reap(device) && least <= vgc_quota_free(device)))
+    if (!vgc_quota_has(device, least))
         return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free",
                         (unsigned long long)least, (unsigned long long)vgc_quota_free(device),
-                        (unsigned long long)device->config.quota_memory_bytes);
+                        (unsigned long long)atomic_load(&device->limits.memory_bytes));
     struct vgc_array *array = calloc(1, sizeof(*array));
     if (array == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");

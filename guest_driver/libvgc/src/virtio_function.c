@@ -25,10 +25,19 @@ int vgc_virtio_read_config(struct vgc_transport *transport, struct vgc_config *c
     return vgc_fail(VGC_NO_ANSWER, "the configuration of %s keeps changing while it is read", transport->name);
 }
 
-static void write_ack(struct vgc_transport *transport, uint32_t generation)
+static volatile uint32_t *config_word(struct vgc_transport *transport, size_t offset)
 {
-    *(volatile uint32_t *)(vgc_virtio_of(transport)->device_config + offsetof(struct vgc_config, driver_ack)) =
-        generation;
+    return (volatile uint32_t *)(vgc_virtio_of(transport)->device_config + offset);
+}
+
+static uint32_t read_allotment(struct vgc_transport *transport)
+{
+    return *config_word(transport, offsetof(struct vgc_config, allotment));
+}
+
+static void write_ack(struct vgc_transport *transport, uint32_t allotment)
+{
+    *config_word(transport, offsetof(struct vgc_config, driver_ack)) = allotment;
 }
 
 void vgc_virtio_close(struct vgc_transport *transport)
@@ -50,6 +59,7 @@ static const struct vgc_transport_ops PCI_OPS = {
     .start = vgc_virtio_start,
     .revive = vgc_virtio_revive,
     .read_config = vgc_virtio_read_config,
+    .read_allotment = read_allotment,
     .write_ack = write_ack,
     .attach = vgc_virtio_attach,
     .detach = vgc_virtio_detach,

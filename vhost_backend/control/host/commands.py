@@ -61,6 +61,9 @@ class HostCommands:
             "weight": facts.weight,
             "weight_of": facts.weight_of,
             "generation": facts.generation,
+            "allotment": facts.allotment,
+            "acknowledged": facts.acknowledged or None,
+            "allotment_state": facts.allotment_state,
             "memory_quota_bytes": facts.memory_quota_bytes,
             "memory_used_bytes": facts.memory_used_bytes,
             "requests_done": facts.requests_done,
@@ -74,6 +77,8 @@ class HostCommands:
             "firmware": self._firmware(side.name),
             "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),
         }
+        if facts.exceeded:
+            info["exceeded"] = list(facts.exceeded)
         if facts.unseen:
             info["unseen"] = facts.unseen
         if facts.problem:

@@ -1,4 +1,4 @@
-"""Verbs about the VMs that the daemon serves: reload_vms, add_vm, remove_vm."""
+"""Verbs about the VMs that the daemon serves: reload_vms, add_vm, remove_vm, show_limits, set_limits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from vhost_backend.control.api.commands import Caller, Handler
 from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.control.instances.registry import InstanceRegistry
 from vhost_backend.control.links.vm_port import Host, HostRefusedError
+from virtio_proto.control.verbs import base
 from virtio_proto.control.verbs.base import Verb
-from virtio_proto.control.verbs.vms import AddVm, ReloadVms, RemoveVm, VmChanges
+from virtio_proto.control.verbs.vms import AddVm, LimitsInfo, ReloadVms, RemoveVm, SetLimits, ShowLimits, VmChanges
 
 
 class VmCommands:
@@ -20,7 +21,13 @@ class VmCommands:
         self._host = host
 
     def handlers(self) -> Mapping[type[Verb], Handler]:
-        return {ReloadVms: self._reload, AddVm: self._add, RemoveVm: self._remove}
+        return {
+            ReloadVms: self._reload,
+            AddVm: self._add,
+            RemoveVm: self._remove,
+            ShowLimits: self._show_limits,
+            SetLimits: self._set_limits,
+        }
 
     async def _reload(self, caller: Caller, asked: ReloadVms.Request) -> VmChanges:
         if caller.peer.vms is not None:
@@ -42,5 +49,15 @@ class VmCommands:
         side = self._registry.side(caller.peer, asked.vm)
         try:
             return await self._host.remove(side.name, now=asked.now)
+        except HostRefusedError as error:
+            raise RefusedError("failed", str(error)) from None
+
+    async def _show_limits(self, caller: Caller, asked: base.VmRequest) -> LimitsInfo:
+        return self._host.limits(self._registry.side(caller.peer, asked.vm).name)
+
+    async def _set_limits(self, caller: Caller, asked: SetLimits.Request) -> LimitsInfo:
+        side = self._registry.side(caller.peer, asked.vm)
+        try:
+            return await self._host.set_limits(side.name, asked.limits)
         except HostRefusedError as error:
             raise RefusedError("failed", str(error)) from None

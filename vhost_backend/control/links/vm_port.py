@@ -17,8 +17,8 @@ from vhost_backend.control.links.channel_port import VmChannels
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
-from virtio_proto.control.api import GpuInfo, VmOrigin, VmState
-from virtio_proto.control.verbs.vms import VmChanges
+from virtio_proto.control.api import AllotmentState, GpuInfo, VmOrigin, VmState
+from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
 
@@ -52,6 +52,13 @@ class VmFacts:
     origin: VmOrigin = "file"
     problem: str = ""
     """Reason why the VM is not served with its settings; "" if it is."""
+    allotment: int = 1
+    """Number of the limits that the guest is told."""
+    acknowledged: int = 0
+    """Allotment that the guest says it has taken; 0: it has said nothing."""
+    allotment_state: AllotmentState = "unused"
+    exceeded: tuple[str, ...] = ()
+    """Limits that were lowered below the VM's use."""
     pes_quota: int = 0
     """Largest number of elements that the VM may be given; 0: the present number."""
     weight: int = USUAL_WEIGHT
@@ -157,6 +164,17 @@ class Host(Protocol):
         """Serves a VM no more once its frontend has gone, or `now`.
 
         :raise HostRefusedError: it is the last one.
+        """
+        ...
+
+    def limits(self, vm: str) -> LimitsInfo:
+        """Limits of a VM: configured, told, enforced, used."""
+        ...
+
+    async def set_limits(self, vm: str, limits: Mapping[str, int]) -> LimitsInfo:
+        """Changes limits of a VM, by name, until the configuration is read again.
+
+        :raise HostRefusedError: the host has not so much, or the VM is to leave; then nothing has changed.
         """
         ...
 

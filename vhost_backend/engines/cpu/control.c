@@ -76,17 +76,38 @@ void cpu_control_detach(struct cpu_engine *engine)
 
 /* ---- kicks and confinement ---------------------------------------------------------------------------------- */
 
-/* Reads from attention words which elements are confined. If all are, none is, as launches must end. Lock held. */
+static bool is_to_rest(const struct cpu_engine *engine, uint32_t index)
+{
+    return (vgc_ctl_attention(&engine->pes[index].unit) & VGC_CTL_ATTEND_CONFINED) != 0;
+}
+
+/* Confines elements that are not offered, and those whose attention words say so: if no offered one were left then,
+ * these words do not count, as launches must end. Lock held. */
 static void read_confinement(struct cpu_engine *engine)
 {
-    uint32_t confined = 0;
+    uint32_t offered = engine->offered_pes != 0 ? engine->offered_pes : engine->started_pes;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < offered; i++)
+        left += !is_to_rest(engine, i);
+    engine->num_confined = engine->started_pes - (left != 0 ? left : offered);
     for (uint32_t i = 0; i < engine->started_pes; i++)
-        confined += (vgc_ctl_attention(&engine->pes[i].unit) & VGC_CTL_ATTEND_CONFINED) != 0;
-    engine->num_confined = confined < engine->started_pes ? confined : 0;
-    for (uint32_t i = 0; i < engine->started_pes; i++) {
-        bool asked = (vgc_ctl_attention(&engine->pes[i].unit) & VGC_CTL_ATTEND_CONFINED) != 0;
-        atomic_store(&engine->pes[i].confined, asked && engine->num_confined != 0);
+        atomic_store(&engine->pes[i].confined, i >= offered || (left != 0 && is_to_rest(engine, i)));
+}
+
+int cpu_offer_pes(struct vgc_engine *base, uint32_t count)
+{
+    struct cpu_engine *engine = cpu_engine_of(base);
+    int error = 0;
+    pthread_mutex_lock(&engine->lock);
+    if (count >= 1 && count <= engine->started_pes) {
+        engine->offered_pes = count;
+        read_confinement(engine);
+        cpu_call_all(engine);
+    } else {
+        error = -EINVAL;
     }
+    pthread_mutex_unlock(&engine->lock);
+    return error;
 }
 
 void cpu_control_kick(struct vgc_engine *base)

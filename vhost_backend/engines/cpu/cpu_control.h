@@ -14,6 +14,7 @@
 /* control.c */
 int cpu_control_attach(struct vgc_engine *engine, int fd, uint8_t *host, uint64_t size, uint64_t *device);
 void cpu_control_kick(struct vgc_engine *engine);
+int cpu_offer_pes(struct vgc_engine *engine, uint32_t count);
 bool cpu_control_look(struct vgc_engine *engine, uint32_t pe, struct vgc_ctl_pe *state);
 void cpu_control_detach(struct cpu_engine *engine);
 /* Sets the PE's unit: its row of the area, or a private row without an area. Lock held, or PE not started. */

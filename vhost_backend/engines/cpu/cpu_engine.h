@@ -290,6 +290,7 @@ struct cpu_engine {
     struct vgc_ctl_clock clock; /* measured when the area was attached */
     uint32_t kicks;
     uint32_t num_confined;
+    uint32_t offered_pes; /* elements that may take work; 0: all */
     struct cpu_firmware slots[CPU_FIRMWARE_SLOTS];
     size_t frame_most; /* largest frame that a loaded program needs */
     struct cpu_sampler sampler;

@@ -82,6 +82,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .graphs = true,
     .launch_bytes = cpu_launch_bytes,
     .poll = cpu_poll,
+    .offer_pes = cpu_offer_pes,
     .describe = cpu_describe_op,
     .cancel = cpu_cancel,
     .take_output = cpu_take_output,
