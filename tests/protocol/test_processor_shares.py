@@ -120,6 +120,23 @@ def test_elements_of_a_worker_that_takes_the_place_of_another_are_bounded(tmp_pa
         assert elements == {"elements"}
 
 
+@pytest.mark.usefixtures("has_groups")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a host of one core has nothing to take away")
+def test_bounds_follow_the_elements_that_a_vm_has(tmp_path: Path) -> None:
+    control = {"socket": str(tmp_path / "control.sock")}
+    with serving(tmp_path, {"a": settings(2, 100)}, control=control) as running, ExitStack() as stack:
+        until(lambda: is_reached(tmp_path / "control.sock"))
+        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
+        vm = stack.enter_context(FakeVm(running.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        tasks = threads(worker_pid(running))
+        elements = next(cpu_group(task) for task in tasks if name(task).startswith("vgc-pe"))
+        bounds = [2.0 if (os.cpu_count() or 1) > 2 else None, 1.0]
+        for pes in (1, 2, 1):
+            caller.ask("set_limits", vm="a", pes=pes)
+            until(lambda: limits(elements)[0] == bounds[pes == 1])  # noqa: B023  called at once
+
+
 @pytest.mark.parametrize("weight", [25, 100, 300])
 def test_without_control_groups_the_weight_is_a_nice_value(tmp_path: Path, weight: int) -> None:
     control = {"socket": str(tmp_path / "control.sock")}

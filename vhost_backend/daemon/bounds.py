@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -76,8 +78,30 @@ def bound_elements(pid: int, group: Cgroup, pes: int) -> None:
         for task in Path(f"/proc/{pid}/task").iterdir()
         if (task / "comm").read_text().startswith(_ELEMENT_NAMES)
     ]
-    # Each weighs as much as it would by itself, beside the threads that serve.
-    group.bound_threads(_ELEMENTS, threads, Limits(cpus=pes, weight=min(MAX_WEIGHT, pes * USUAL_WEIGHT)))
+    group.bound_threads(_ELEMENTS, threads, _element_limits(pes))
+
+
+def move_processors(config: VmConfig, group: Cgroup, limits: Limits, *, pes: int, are_more: bool) -> None:
+    """Moves the bounds of a VM that computes on `pes` processing elements from now on: those of its own group and of its
+    worker's `group`, which gets `limits`, and of the elements in it.
+
+    `are_more`: the VM had fewer before. In version 1 no group may be allowed less than one within it.
+
+    :raise OSError: the worker is gone, or this host does not allow it.
+    """
+    steps: list[Callable[[], None]] = [
+        partial(group.limit, limits),
+        lambda: group.bound_threads(_ELEMENTS, (), _element_limits(pes)),
+    ]
+    if config.quarters.cgroup is not None:
+        steps.insert(0, partial(config.quarters.cgroup.set_processors, vm_limits(config)))
+    for step in steps if are_more else reversed(steps):
+        step()
+
+
+def _element_limits(pes: int) -> Limits:
+    """Limits of processing elements together: each weighs as much as it would by itself, beside the threads that serve."""
+    return Limits(cpus=pes, weight=min(MAX_WEIGHT, pes * USUAL_WEIGHT))
 
 
 class ProcessBounds:

@@ -13,7 +13,7 @@ from vhost_backend.cgroups.limits import Limits
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.allotment import limits_of, with_limits
-from vhost_backend.daemon.bounds import ProcessBounds, worker_limits
+from vhost_backend.daemon.bounds import ProcessBounds, move_processors, worker_limits
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.process import host_view, worker_of
 from vhost_backend.daemon.supervisor import Supervisor
@@ -124,7 +124,7 @@ class LimitKeeper:
         if limits_of(config) == limits_of(self._bound_for):
             return True
         try:
-            self._supervisor.limit(self._group_limits(config))
+            self._bound_groups(config)
             if self._bounds is not None:
                 self._bounds.move(config)
         except (FileNotFoundError, ProcessLookupError):
@@ -134,6 +134,17 @@ class LimitKeeper:
             return False
         self._bound_for = config
         return True
+
+    def _bound_groups(self, config: VmConfig) -> None:
+        """:raise OSError: the worker is gone, or the host does not allow it."""
+        room, limits = self._supervisor.room, self._group_limits(config)
+        before, pes = self.elements(self._bound_for), self.elements(config)
+        if room is None or room.cgroup is None:
+            return
+        if pes == before:
+            room.limit(limits)
+        else:
+            move_processors(config, room.cgroup, limits, pes=pes, are_more=pes > before)
 
     def _group_limits(self, config: VmConfig) -> Limits:
         choice = replace(

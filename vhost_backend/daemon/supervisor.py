@@ -203,14 +203,6 @@ class Supervisor:
         for worker in [*self._leaving, *([] if self._worker is None else [self._worker])]:
             worker.process.kill_and_reap()
 
-    def limit(self, limits: Limits) -> None:
-        """Gives the worker's control group, if it has one, other limits.
-
-        :raise OSError: the host does not allow it.
-        """
-        if self._worker is not None:
-            self._worker.room.limit(limits)
-
     # ---- a second worker -------------------------------------------------------------------------
 
     def start_second(self, launch: Launch) -> WorkerLink:

@@ -61,11 +61,14 @@ static void read_anew(struct vgc_device *device)
 void vgc_limits_follow(struct vgc_device *device)
 {
     uint32_t latest = atomic_load_explicit(&device->state->allotment, memory_order_relaxed);
-    if (latest == atomic_load_explicit(&device->limits.heard, memory_order_relaxed))
+    uint32_t heard = atomic_load_explicit(&device->limits.heard, memory_order_relaxed);
+    if (latest == heard)
         return;
-    atomic_store(&device->limits.heard, latest);
+    atomic_store(&device->limits.heard, latest); /* other threads go on with what they know */
     if (is_later(latest, atomic_load(&device->limits.allotment)))
         read_anew(device);
+    if (is_later(latest, atomic_load(&device->limits.allotment)))
+        atomic_store(&device->limits.heard, heard); /* the answer was faster than the configuration: once more, soon */
 }
 
 bool vgc_limits_changed(struct vgc_device *device)

@@ -1,4 +1,4 @@
-/* What the iterators have in common that release 3 of CCCL has in Thrust alone, under other names. */
+/* Base of the iterators that release 3 of CCCL has in Thrust alone, under other names. */
 #pragma once
 #include <cub/config.cuh>
 #include <thrust/iterator/iterator_facade.h>
