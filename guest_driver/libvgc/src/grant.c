@@ -35,12 +35,12 @@ static int give_state(const char *state_dir, const char *name, gid_t group)
 
 static int give_files(const struct virtio_pci *pci, gid_t group)
 {
-    char file[16];
+    char file[32];
     struct stat info;
     const char *name = pci->base.name;
     int result = vgc_pci_grant(name, "config", group);
-    for (int bar = 0; bar < NUM_BARS && result == VGC_OK; bar++) {
-        (void)snprintf(file, sizeof(file), "resource%d", bar);
+    for (unsigned bar = 0; bar < NUM_BARS && result == VGC_OK; bar++) {
+        (void)snprintf(file, sizeof(file), "resource%u", bar);
         if (pci->bars[bar] != NULL)
             result = vgc_pci_grant(name, file, group);
     }
