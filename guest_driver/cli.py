@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "grant",
         help="as root: let a group of this VM's users use the device",
         description="Binds all devices, or the one of --device, and gives them to a group until the VM starts again. The "
-        "unit vgc-grant.service does it at boot for the group vgc. Members can reprogram the PCI function.",
+        "unit vgc-grant.service does it at boot for the group vgc. Trust its members as root: they can reprogram the PCI function.",
     )
     give.add_argument("group", metavar="GROUP", help="name or number of the group")
     commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
@@ -150,8 +150,14 @@ def _grant(group: str, address: str | None) -> str:
     given = [address] if address is not None else [one.address for one in devices()]
     if not given:
         raise InvalidArgument("there is no PCI function 1af4:1066: `vgc doctor` says what is missing")
+    problems = []
     for one in given:
-        grant(number, one)
+        try:
+            grant(number, one)
+        except VgcError as error:
+            problems.append(f"{one}: {error}")
+    if problems:
+        raise InvalidArgument("; ".join(problems))
     return f"the group {group} may use {', '.join(given)} until this VM starts again"
 
 

@@ -107,7 +107,7 @@ def devices() -> list[FoundDevice]:
 def grant(group_id: int, address: str | None = None, index: int = 0) -> None:
     """Gives a group of this guest's users a device, until it is unplugged or the guest starts again.
 
-    They can reprogram the PCI function, and disturb each other's work on the device. Takes root rights.
+    That is as much as root rights in the guest: who programs a PCI function can have it write anywhere. Takes root rights.
     """
     options, _keep = _options(address, index)
     check(lib.vgc_grant(options, group_id))

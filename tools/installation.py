@@ -56,6 +56,7 @@ After=systemd-modules-load.service systemd-sysusers.service
 
 [Service]
 Type=oneshot
+ExecStartPre=-modprobe uio_pci_generic
 ExecStart={prefix}/bin/vgc grant {group}
 """
 """The rules of udev start it."""

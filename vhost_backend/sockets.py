@@ -51,14 +51,14 @@ def _remove_stale(path: Path) -> None:
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(os.fsencode(path))
-        except ConnectionRefusedError:
-            path.unlink()
-        else:
-            raise HostError(
-                f"cannot listen at {path}: another program listens there", "stop it, or choose another path"
-            )
+        probe.setblocking(False)  # a program whose backlog is full listens, too
+        with contextlib.suppress(BlockingIOError):
+            try:
+                probe.connect(os.fsencode(path))
+            except ConnectionRefusedError:
+                path.unlink()
+                return
+        raise HostError(f"cannot listen at {path}: another program listens there", "stop it, or choose another path")
 
 
 def inherited(fd: int) -> socket.socket:

@@ -372,8 +372,8 @@ VGC_API const char *vgc_last_log(void);   /* compiler's log of this thread's las
 
 VGC_API int vgc_list(struct vgc_found *found, size_t room, size_t *count);
 /* Gives a group of this guest's users the device, until it is unplugged or the guest starts again: binds it to UIO, and
- * lets the group use its files. They can reprogram this PCI function, and disturb each other's work. Takes root rights.
- */
+ * lets the group use its files. That is as much as root rights in the guest: who programs a PCI function can have it
+ * write anywhere. Takes root rights. */
 VGC_API int vgc_grant(const struct vgc_options *options, uint32_t group_id);
 VGC_API void vgc_options_init(struct vgc_options *options);
 VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */

@@ -20,6 +20,7 @@ from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm
 from vhost_backend.daemon import fork_server
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.process import sandboxed_worker, worker_of
+from virtio_proto import schema
 from virtio_proto.schema import Opcode, Status
 
 COPY = "vgc-worker"
@@ -118,17 +119,32 @@ def test_workers_share_what_they_have_loaded(host: Host) -> None:
 
 
 def test_workers_go_on_without_the_server(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_server, "RESTART_S", 0.0)
+    forks = host.forks
+    assert forks is not None
     guest = host.guest("a")
     first = host.server_pid()
+    monkeypatch.setattr(fork_server, "RESTART_S", 3600.0)
     os.kill(first, signal.SIGKILL)
     assert guest.driver.request(Opcode.NOP).status == Status.OK
-    host.guest("b")  # its worker is a program
-    until(lambda: host.forks is not None and host.forks.is_ready)
+    until(lambda: not forks.is_ready)
+    host.guest("b")
+    assert (host.worker("b") / "comm").read_text() != f"{COPY}\n"
+    host.daemon.ask(lambda _daemon: forks._start_again())
+    until(lambda: forks.is_ready)
     assert host.server_pid() != first
     os.kill(int(host.worker("a").name), signal.SIGKILL)
     assert guest.driver.request(Opcode.NOP).status == Status.OK
     assert (host.worker("a") / "comm").read_text() == f"{COPY}\n"
+
+
+def test_a_worker_of_which_no_copy_can_be_made_is_a_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> int:
+        raise OSError("no copy")
+
+    monkeypatch.setattr(host.forks, "_copy", fails)
+    guest = host.guest("a")
+    assert (host.worker("a") / "comm").read_text() != f"{COPY}\n"
+    assert schema.CONFIG.construct.parse(guest.frontend.config_read()).generation == 1, "no start has failed"
 
 
 def test_a_server_that_does_not_start_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

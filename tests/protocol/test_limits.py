@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +28,7 @@ from tests.waiting import until
 from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon import allotment
 from vhost_backend.daemon.compile_setup import compile_service
-from vhost_backend.daemon.process import sandboxed_worker
+from vhost_backend.daemon.process import sandboxed_worker, worker_of
 from vhost_backend.worker_protocol import protocol
 from virtio_proto import schema
 from virtio_proto.schema import Health, Opcode, Status
@@ -271,6 +272,23 @@ def enforced(daemon: DaemonThread, vm: FakeVm, **limits: Any) -> None:
 
 def alloc(vm: FakeVm, context: int, size: int) -> Reply:
     return vm.driver.request(Opcode.ALLOC, {"size": size}, writable_len=TEXT_BYTES, context=context)
+
+
+@needs_walls
+def test_memory_that_is_raised_while_a_worker_starts_is_in_its_bounds(daemon: DaemonThread, tmp_path: Path) -> None:
+    with FakeVm(tmp_path / "a") as vm:
+        assert change(daemon, memory_bytes=400 * MIB)
+        vm.frontend.wait_health(Health.READY)
+        assert vm.driver.request(Opcode.NOP).status == Status.OK
+        acknowledge(vm.frontend, space_of(vm.frontend).allotment)
+        until(lambda: not is_pending(daemon))
+        context = vm.driver.request(Opcode.CONTEXT_CREATE).value
+        assert alloc(vm, context, 300 * MIB).status == Status.OK
+        pid = daemon.ask(lambda served: served.vms["a"].worker_pid)
+        assert pid is not None
+        bound, _ = resource.prlimit(worker_of(pid), resource.RLIMIT_AS)
+        mapped = int(Path(f"/proc/{worker_of(pid)}/statm").read_text().split()[0]) * resource.getpagesize()
+        assert bound - mapped > 400 * MIB
 
 
 @needs_walls

@@ -27,6 +27,7 @@ from vhost_backend.engines.cpu.cccl import Cccl
 from vhost_backend.engines.cpu.preludes import Prelude
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.sandbox.terms import SandboxError
+from virtio_proto import schema
 from virtio_proto.schema import FINGERPRINT, Health, Opcode, Status
 
 VGCD = (sys.executable, "-m", "vhost_backend.cli")
@@ -227,7 +228,8 @@ def test_activated_sockets_are_served(tmp_path: Path) -> None:
         for name in "ab":
             with FakeFrontend.connect(tmp_path / name) as frontend:
                 frontend.negotiate()
-                assert frontend.config_read().rstrip(b"\0").endswith(name.encode())
+                space = schema.CONFIG.construct.parse(frontend.config_read())
+                assert space.vm_name.rstrip(b"\0") == name.encode()
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
 
@@ -457,6 +459,18 @@ def test_socket_in_use_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with sockets.bound(path), pytest.raises(HostError, match="another program listens there"), sockets.bound(path):
         pass
+
+
+def test_socket_of_a_program_that_accepts_nothing_is_taken_too(tmp_path: Path) -> None:
+    """Looks at a socket such as that of QEMU's monitor, to which somebody is connected, and never waits for it."""
+    path = tmp_path / "monitor.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        for _ in range(4):
+            with pytest.raises(HostError, match="another program listens there"), sockets.bound(path):
+                pass
+    assert path.exists()
 
 
 def test_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:

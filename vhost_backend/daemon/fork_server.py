@@ -61,6 +61,7 @@ class ForkServer:
             self._lose("it has ended")
             return
         sock.settimeout(ANSWER_TIMEOUT_S)
+        loop.add_reader(sock, self._lose, "it has ended")  # it says nothing that is not asked
         self.is_ready = True
 
     def close(self) -> None:
@@ -78,22 +79,35 @@ class ForkServer:
         if not self.is_ready:
             return sandboxed_worker(config, fd)
         _launcher, *options = walled(config, (), JOB_FD)
-        return Copying(options, self._copy)
+        return Copying(options, self._copy, lambda fd: sandboxed_worker(config, fd))
 
     def _copy(self, options: Sequence[str], kept: int, errors: int) -> int:
-        if self._socket is None:
+        sock = self._socket
+        if sock is None:
             raise OSError("the fork server has ended")
         try:
-            socket.send_fds(self._socket, [b"\0".join(option.encode() for option in options)], [kept, errors])
-            answer = self._socket.recv(MAX_ANSWER_BYTES).decode(errors="replace")
+            socket.send_fds(sock, [b"\0".join(option.encode() for option in options)], [kept, errors])
+            answer = sock.recv(MAX_ANSWER_BYTES)
         except OSError as error:
+            answer = self._last_answer(sock)
             self._lose(repr(error))
-            raise
-        if not answer:
-            self._lose("it has ended")
-        if not answer.isdecimal():
-            raise OSError(answer or "the fork server has ended")
+        else:
+            if not answer:
+                self._lose("it has ended")
+        if not answer.isdigit():
+            raise OSError(answer.decode(errors="replace") or "the fork server has ended")
         return int(answer)
+
+    def _last_answer(self, sock: socket.socket) -> bytes:
+        """Ends the server; returns what it has answered in the meantime, as a launcher that it has started is our child."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        sock.setblocking(False)
+        try:
+            return sock.recv(MAX_ANSWER_BYTES)
+        except OSError:
+            return b""
 
     def _open(self) -> socket.socket:
         """:raise OSError: no process can be started."""
@@ -125,6 +139,7 @@ class ForkServer:
         sock, self._socket = self._socket, None
         process, self._process = self._process, None
         if sock is not None:
+            asyncio.get_running_loop().remove_reader(sock)
             sock.close()
         if process is not None:
             process.kill()

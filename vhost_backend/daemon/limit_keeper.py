@@ -18,6 +18,7 @@ from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.process import host_view, worker_of
 from vhost_backend.daemon.supervisor import Supervisor
 from vhost_backend.daemon.vm_parts import VmParts
+from vhost_backend.errors import HostError
 from vhost_backend.worker_protocol.link import Answer, WorkerLink
 from vhost_backend.worker_protocol.migration_messages import ArenaSetup
 from vhost_backend.worker_protocol.protocol import Stats
@@ -54,7 +55,7 @@ class LimitKeeper:
         self._choice = choice
         self._arena = arena
         self._num_pes = num_pes
-        self._bound_for = self._enforced = given
+        self._bound_for = self._enforced = self._asked = given
         self._bounds = self._process_bounds()
 
     def live(self, wanted: VmConfig) -> VmConfig:
@@ -76,6 +77,7 @@ class LimitKeeper:
 
     def enforce(self, config: VmConfig) -> None:
         """Has the worker enforce the limits of `config`."""
+        self._asked = config
         self._bound(replace(config, quota=replace(config.quota, memory_bytes=self._memory_for(config))))
         message = worker_messages.limits(config, self.elements(config), self._vm.allotment.number)
         answer = self._link.post(lambda seq: structs.replace(message, seq=seq))
@@ -83,10 +85,11 @@ class LimitKeeper:
 
     def on_stats(self, stats: Stats) -> None:
         """Lowers bounds of memory that were kept up for what the guest held, as it holds less now."""
-        quota = self._enforced.quota
-        least = max(quota.memory_bytes, min(stats.memory_used_bytes, self._bound_for.quota.memory_bytes))
-        if least < self._bound_for.quota.memory_bytes:
-            self._bound(replace(self._enforced, quota=replace(quota, memory_bytes=least)))
+        quota = self._bound_for.quota
+        wanted = max(self._enforced.quota.memory_bytes, self._asked.quota.memory_bytes)  # it may answer only later
+        least = max(wanted, min(stats.memory_used_bytes, quota.memory_bytes))
+        if least < quota.memory_bytes:
+            self._bound(replace(self._bound_for, quota=replace(quota, memory_bytes=least)))
 
     # ----------------------------------------------------------------------------------------------
 
@@ -129,7 +132,7 @@ class LimitKeeper:
                 self._bounds.move(config)
         except (FileNotFoundError, ProcessLookupError):
             return False  # the worker has just ended
-        except OSError as error:
+        except (OSError, HostError) as error:
             self._vm.log.warning("bounds_not_moved", pid=self._supervisor.pid, why=str(error))
             return False
         self._bound_for = config

@@ -31,6 +31,8 @@ class Copying:
     copy: Callable[[Sequence[str], int, int], int]
     """Starts a launcher with (options, the worker's socket, its stderr), as a child of ours; returns its process id. Raises
     `OSError`."""
+    program: Callable[[int], Sequence[str]]
+    """Builds the command line for a worker with this socket that is no copy, where none can be made."""
 
 
 WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str] | Copying]
@@ -152,13 +154,7 @@ class WorkerProcess:
         self._on_exit = on_exit
         self._on_words = on_words
         self._tail = bytearray()
-        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with theirs:
-                self._process = _started(command(theirs.fileno()), theirs.fileno())
-        except (OSError, HostError):
-            self.sock.close()
-            raise
+        self.sock, self._process = _started(command)
         self.pid = self._process.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._stderr: IO[bytes] = self._process.stderr  # type: ignore[assignment]  # it is a PIPE
@@ -214,12 +210,33 @@ class WorkerProcess:
         self._on_exit()
 
 
-def _started(how: Sequence[str] | Copying, fd: int) -> subprocess.Popen[bytes] | _Copy:
-    """:raise OSError: the process does not start."""
-    if isinstance(how, Copying):
-        return _Copy(how, fd)
+def _started(
+    command: Callable[[int], Sequence[str] | Copying],
+) -> tuple[socket.socket, subprocess.Popen[bytes] | _Copy]:
+    """Starts the process of `command`; returns our end of its socket, too.
+
+    :raise OSError, HostError: as `WorkerProcess`.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with contextlib.ExitStack() as undo:
+        undo.callback(ours.close)
+        with theirs:
+            how = command(theirs.fileno())
+            if not isinstance(how, Copying):
+                process = _program(how, theirs.fileno())
+                undo.pop_all()
+                return ours, process
+            with contextlib.suppress(OSError):
+                copy = _Copy(how, theirs.fileno())
+                undo.pop_all()
+                return ours, copy
+    return _started(how.program)  # with another socket: a copy may have this one of which we do not know
+
+
+def _program(argv: Sequence[str], fd: int) -> subprocess.Popen[bytes]:
+    """:raise OSError: it does not start."""
     return subprocess.Popen(
-        how,
+        argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

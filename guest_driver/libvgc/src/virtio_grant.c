@@ -25,11 +25,14 @@ struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
         free(grant);
         return NULL;
     }
+    struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool is_whole = fd >= 0 && read(fd, grant, sizeof(*grant)) == sizeof(*grant);
+    bool is_roots = fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == 0;
+    bool is_whole = is_roots && read(fd, grant, sizeof(*grant)) == sizeof(*grant);
     if (fd >= 0)
         (void)close(fd);
-    if (is_whole && memchr(grant->region_address, '\0', sizeof(grant->region_address)) != NULL)
+    grant->region_address[sizeof(grant->region_address) - 1] = '\0';
+    if (is_whole && strchr(grant->region_address, '/') == NULL)
         return grant;
     free(grant);
     return NULL;
