@@ -270,7 +270,8 @@ def test_kernel_without_headers_reads_none_of_the_host() -> None:
 @pytest.mark.parametrize("standard", ["c++11", "c++14", "c++20"])
 def test_every_header_of_cuda_is_read_in_every_standard(standard: str) -> None:
     folder = INCLUDE_DIR
-    names = sorted(path.relative_to(folder) for path in folder.rglob("*.h") if not path.name.startswith("vgc_"))
+    names = sorted(path.relative_to(folder) for path in folder.rglob("*.h"))
+    names = [name for name in names if not any(part.startswith("vgc_") for part in name.parts)]
     assert {"curand_kernel.h", "nvtx3/nvToolsExtCuda.h", "sm_61_intrinsics.h"} <= {str(name) for name in names}
     source = "".join(f"#include <{name}>\n" for name in names if "bits" not in name.parts)
     host = 'int main() { nvtxRangePush("x"); CUdeviceptr memory; return nvtxRangePop() + cuMemGetAddressRange(&memory, 0, 1); }'
