@@ -72,17 +72,17 @@ def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> 
 
 
 class _Lossy:
-    """Stream that drops what its file does not take: a closed terminal or a full disk is no error of who logs."""
+    """Stream that drops what its file does not take: a closed terminal, file or a full disk is no error of who logs."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def write(self, text: str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the file is closed
             self._file.write(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             self._file.flush()
 
 

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -229,7 +230,7 @@ def test_only_vm_without_room_is_served_as_soon_as_there_is_room(tmp_path: Path)
         caller = stack.enter_context(ApiCaller(tmp_path / "control"))
         with FakeVm(tmp_path / "a.sock") as guest:
             guest.frontend.wait_health(Health.READY)
-            change(thread, config(tmp_path, vm(tmp_path, "a", 32)))
+            change(thread, config(tmp_path, replace(vm(tmp_path, "a", 32), num_queues=2)))  # from the next guest on
             rooms.free = -1
             rooms.seen = lambda _name: setattr(rooms, "free", 0)
         until(lambda: problem_of(caller, "a") == "all rooms are taken")

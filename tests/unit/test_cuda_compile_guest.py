@@ -28,6 +28,10 @@ _RELOCATABLE: Final = 1
 _HAS_DEVICE_CODE: Final = re.compile(r"__global__|__device__|__constant__|__managed__")
 
 
+_CPU_ALONE: Final = ("cuda12_libraries",)
+"""Programs that need the software GPU's headers: names that CUDA 12's libraries had."""
+
+
 class DeviceCode(NamedTuple):
     """Device's part of one source (guest_driver/cuda/runtime/blob.h)."""
 
@@ -59,7 +63,7 @@ def device_code(program: CudaProgram, folder: Path) -> Iterator[DeviceCode]:
 def compiled_for_devices() -> Iterator[CudaProgram]:
     """Programs with device code, which `build:` lines do not build."""
     for program in PROGRAMS:
-        if not program.steps and _HAS_DEVICE_CODE.search(program.source.read_text()):
+        if program.name not in _CPU_ALONE and not program.steps and _HAS_DEVICE_CODE.search(program.source.read_text()):
             yield program
 
 

@@ -113,3 +113,10 @@ def test_mark_for_the_limiter_is_not_shown() -> None:
     seen = Limited().log()
     assert seen is not None
     assert "guest" not in seen
+
+
+def test_a_file_that_was_closed_is_no_error(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as closed:
+        log.configure("json", "info", closed)
+    log.get_logger().info("lost")
+    structlog.reset_defaults()
