@@ -25,7 +25,7 @@ from vhost_backend.config import daemon as configuration
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.control.api import token_cli
 from vhost_backend.control.firmware import cli as firmware_command
-from vhost_backend.daemon import housing, server
+from vhost_backend.daemon import housing, program, server
 from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
@@ -203,7 +203,7 @@ def _serve(
             check=_checked,
             store=store,
         )
-        server.run(daemon)
+        program.run(daemon)
     return 0
 
 

@@ -11,8 +11,8 @@ import pytest
 import structlog
 
 from vhost_backend import log
+from vhost_backend.daemon.program import log_loop_error
 from vhost_backend.daemon.runstate import TABLE, Lifecycle, Runstate, StateError
-from vhost_backend.daemon.server import log_loop_error
 from virtio_proto.control.api import VmState
 from virtio_proto.schema import Health
 

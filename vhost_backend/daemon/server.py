@@ -1,18 +1,16 @@
-"""The daemon: all VMs on one event loop, until SIGTERM or SIGINT. Other signals do not end it."""
+"""The daemon: all VMs on one event loop, while they come and go."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import resource
-import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vhost_backend import sockets
 from vhost_backend.compiler.service import Compiler
@@ -23,7 +21,6 @@ from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore
-from vhost_backend.daemon.runstate import StateError
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm import Vm
@@ -37,14 +34,7 @@ if TYPE_CHECKING:
     from vhost_backend.daemon.control_adapter import DaemonVmControl
 
 
-_IGNORED: Final[Mapping[signal.Signals, str]] = {
-    signal.SIGUSR1: "signal_ignored",
-    signal.SIGUSR2: "signal_ignored",
-    signal.SIGALRM: "signal_ignored",
-}
-"""Events of signals that end other programs by default. If the daemon ends, so does every QEMU that it serves."""
-_ADVICE: Final = "SIGHUP reads the configuration again; SIGTERM ends the daemon, and QEMU with it"
-_NO_FILE: Final = "vgcd has no configuration file that it could read again; SIGTERM ends it, and QEMU with it"
+NO_FILE: Final = "vgcd has no configuration file that it could read again; SIGTERM ends it, and QEMU with it"
 _FIXED: Final = ("cache", "control", "cgroups", "state", "users")
 """Keys that cannot change while the daemon runs."""
 _NO_ROOM: Final = "it is tried again until the host has room, or a reload changes or removes the VM"
@@ -280,7 +270,7 @@ class Daemon:
 
     async def _read_again(self, *, now: bool) -> Reload:
         if self._source is None:
-            raise ConfigError([_NO_FILE])
+            raise ConfigError([NO_FILE])
         config = await asyncio.to_thread(self._source)
         done = await self._rebase(config, now=now)
         configure(config.log.format, config.log.level)
@@ -536,57 +526,3 @@ def _user_of(holder: ServedVm, wanted: Mapping[str, VmConfig], givers: Mapping[s
     if same is not None and holder.has_entrance_at(same.socket):
         return same.name
     return next((name for name, giver in givers.items() if giver is holder), None)
-
-
-def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs an unhandled error of a callback or a task; the daemon goes on."""
-    match context.get("exception"):
-        case StateError() as error:
-            get_logger(vm=error.vm).error("wrong_transition", old=error.old.name, new=error.new.name, error=str(error))
-        case error:
-            get_logger().error("loop_error", problem=context["message"], exc_info=error)
-
-
-def _ignore(number: signal.Signals, event: str) -> None:
-    get_logger().warning(event, signal=number.name, advice=_ADVICE)
-
-
-def _reload(daemon: Daemon) -> None:
-    """Handles SIGHUP."""
-    if not daemon.can_reload:
-        get_logger().warning("sighup_ignored", signal="SIGHUP", advice=_NO_FILE)
-        return
-    daemon.reload_soon()
-
-
-async def _run_until_signal(daemon: Daemon) -> None:
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(log_loop_error)
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    for number, event in _IGNORED.items():
-        loop.add_signal_handler(number, _ignore, number, event)
-    loop.add_signal_handler(signal.SIGHUP, _reload, daemon)
-    with contextlib.suppress(asyncio.CancelledError):
-        await daemon.run()
-
-
-def _raise_file_limit() -> None:
-    """Raises the limit of open files: a VM takes up to three descriptors per queue, and the default is 1024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def run(daemon: Daemon) -> None:
-    """Runs `daemon` until SIGTERM or SIGINT. SIGHUP has it read its configuration again.
-
-    :raise VgcError: the daemon cannot start.
-    """
-    _raise_file_limit()
-    try:
-        asyncio.run(_run_until_signal(daemon))
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
