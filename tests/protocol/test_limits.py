@@ -28,6 +28,7 @@ from tests.waiting import until
 from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon import allotment
 from vhost_backend.daemon.compile_setup import compile_service
+from vhost_backend.daemon.limit_keeper import LimitKeeper
 from vhost_backend.daemon.process import sandboxed_worker, worker_of
 from vhost_backend.worker_protocol import protocol
 from virtio_proto import schema
@@ -342,6 +343,24 @@ def counts(program: Program) -> tuple[int, ...]:
         Opcode.COPY_OUT, {"src": program.buffer, "size": 16}, writable_len=16, context=program.context
     )
     return struct.unpack("<4i", reply.payload)
+
+
+@needs_walls
+def test_bounds_that_were_moved_halfway_are_moved_again(
+    daemon: DaemonThread, vm: FakeVm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[int | None] = []
+
+    def move(_keeper: LimitKeeper, config: VmConfig) -> None:
+        moved.append(config.quota.pes)
+        if config.quota.pes == 1:
+            raise OSError("halfway")
+
+    monkeypatch.setattr(LimitKeeper, "_bound_groups", move)
+    enforced(daemon, vm, pes=1)
+    assert set(moved) == {1}
+    enforced(daemon, vm, pes=2)
+    assert moved[-1] == 2
 
 
 @needs_walls

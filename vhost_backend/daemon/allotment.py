@@ -99,12 +99,11 @@ class Allotment:
         """Brings the limits of `config` to the worker, and to the guest under another number."""
         self.config = config
         self._cancel()
-        first = _highest(self._asked, config)
-        if self._enforce is None or limits_of(first) == limits_of(self._asked):
+        if self._enforce is None or not (_raises(self._asked, config) or _raises(self.enforced, config)):
             self._announce()
         else:
-            self._raise = first
-            self._ask(first)
+            self._raise = _highest(self._asked, config)
+            self._ask(self._raise)
 
     def acknowledge(self, number: int) -> None:
         """Takes what a guest has written; hostile guests write anything."""
@@ -190,6 +189,11 @@ def figures(config: VmConfig) -> LimitFigures:
         "streams": quota.streams,
         "deadline_ns": config.deadline_ns,
     }
+
+
+def _raises(one: VmConfig, other: VmConfig) -> bool:
+    """True if a limit of `other` is higher than that of `one`."""
+    return limits_of(_highest(one, other)) != limits_of(one)
 
 
 def _highest(one: VmConfig, other: VmConfig) -> VmConfig:

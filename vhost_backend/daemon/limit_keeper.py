@@ -56,6 +56,8 @@ class LimitKeeper:
         self._arena = arena
         self._num_pes = num_pes
         self._bound_for = self._enforced = self._asked = given
+        self._is_torn = False
+        """True if moving bounds has failed halfway: which ones hold is not known."""
         self._bounds = self._process_bounds()
 
     def live(self, wanted: VmConfig) -> VmConfig:
@@ -124,7 +126,7 @@ class LimitKeeper:
 
     def _bound(self, config: VmConfig) -> bool:
         """Bounds the process for the limits of `config`; False: the host does not allow it."""
-        if limits_of(config) == limits_of(self._bound_for):
+        if limits_of(config) == limits_of(self._bound_for) and not self._is_torn:
             return True
         try:
             self._bound_groups(config)
@@ -133,9 +135,10 @@ class LimitKeeper:
         except (FileNotFoundError, ProcessLookupError):
             return False  # the worker has just ended
         except (OSError, HostError) as error:
+            self._is_torn = True
             self._vm.log.warning("bounds_not_moved", pid=self._supervisor.pid, why=str(error))
             return False
-        self._bound_for = config
+        self._bound_for, self._is_torn = config, False
         return True
 
     def _bound_groups(self, config: VmConfig) -> None:
@@ -144,10 +147,10 @@ class LimitKeeper:
         before, pes = self.elements(self._bound_for), self.elements(config)
         if room is None or room.cgroup is None:
             return
-        if pes == before:
+        if pes == before and not self._is_torn:
             room.limit(limits)
         else:
-            move_processors(config, room.cgroup, limits, pes=pes, are_more=pes > before)
+            move_processors(config, room.cgroup, limits, pes=pes, are_more=pes >= before)
 
     def _group_limits(self, config: VmConfig) -> Limits:
         choice = replace(

@@ -346,10 +346,7 @@ class Daemon:
                 admitted.append(self._make(vm))
                 undo.callback(admitted[-1].close)
                 await asyncio.sleep(0)  # the other VMs are served meanwhile
-            if self._store is not None and roll.persistent() != self._roll.persistent():
-                await asyncio.to_thread(self._store.save, roll.persistent())
-            if self._is_ending:
-                raise HostError("vgcd is ending")
+            await self._save(roll)
             undo.pop_all()
         entrances |= {name: giver.take_entrance() for name, giver in givers.items()}
         live = [vm.name for vm in changed if not now and self._served[vm.name].take_limits(vm)]
@@ -379,6 +376,20 @@ class Daemon:
             later=later,
             waiting=tuple(waiting),
         )
+
+    async def _save(self, roll: Roll) -> None:
+        """Has the VMs of `roll` that persist outlast the daemon, in place of those that did.
+
+        :raise HostError: they cannot be saved, or the daemon is ending. Then the file is as it was.
+        """
+        before, after = self._roll.persistent(), roll.persistent()
+        store = None if before == after or self._is_ending else self._store
+        if store is not None:
+            await asyncio.to_thread(store.save, after)
+        if self._is_ending:
+            if store is not None:
+                store.save(before)
+            raise HostError("vgcd is ending")
 
     def configured(self, name: str) -> VmConfig:
         """Settings of a VM that count from its next frontend on, at the latest; of one that leaves, the present ones."""

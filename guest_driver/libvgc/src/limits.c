@@ -49,13 +49,19 @@ void vgc_limits_hear(struct vgc_device *device, uint32_t allotment)
             return;
 }
 
-/* A configuration that cannot be read, or makes no sense, changes nothing. */
+/* A configuration that cannot be read, or makes no sense, changes nothing. Another process may have acknowledged a
+ * later one between our reading and our writing; then we do so, too, so that the last word is not an earlier one. */
 static void read_anew(struct vgc_device *device)
 {
     struct vgc_config config;
-    if (device->transport->ops->read_config(device->transport, &config) == VGC_OK &&
-        vgc_check_config(&config) == VGC_OK)
+    for (int tries = 0; tries < 2; tries++) {
+        if (device->transport->ops->read_config(device->transport, &config) != VGC_OK ||
+            vgc_check_config(&config) != VGC_OK)
+            return;
         vgc_limits_acknowledge(device, &config);
+        if (!is_later(atomic_load(&device->state->allotment), config.allotment))
+            return;
+    }
 }
 
 void vgc_limits_follow(struct vgc_device *device)
