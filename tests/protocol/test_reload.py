@@ -530,6 +530,7 @@ def test_limits_are_changed_without_the_file(tmp_path: Path) -> None:
         (info,) = caller.ask("topology")["vms"]
         assert (info["allotment"], info["acknowledged"], info["exceeded"]) == (2, None, ["memory_bytes"])
 
+        assert caller.ask("set_limits", vm="a", contexts=9)["later"] == ["pes"], "what is raised counts soon"
         host.write({"a": {}}, control=control)  # the file as it was
         assert caller.ask("reload_vms")["live"] == ["a"]
         shown = caller.ask("show_limits", vm="a")

@@ -28,7 +28,7 @@ class Tree:
 
 
 class Group:
-    """As much of a control group as is asked for."""
+    """Part of a control group: what `move_processors` asks for."""
 
     def __init__(self, tree: Tree, name: str) -> None:
         self._tree = tree

@@ -274,17 +274,18 @@ def _exceeded(used: UseFigures, limits: LimitFigures) -> tuple[str, ...]:
 
 
 def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
-    told = vm.allotment.told if vm.is_connected else configured
+    present = figures(vm.config if vm.is_connected else configured)
+    told = figures(vm.allotment.told if vm.is_connected else configured)
     limits = figures(vm.allotment.enforced if vm.is_connected else configured)
     used = _use_of(vm)
     return {
         "vm": vm.config.name,
         "configured": figures(configured),
-        "told": figures(told),
+        "told": told,
         "enforced": limits,
         "used": used,
-        "pending": _different(figures(told), limits),
-        "later": _different(figures(configured), figures(told)),
+        "pending": [name for name in LIMIT_NAMES if name in {*_different(present, told), *_different(present, limits)}],
+        "later": _different(figures(configured), present),
         "exceeded": list(_exceeded(used, limits)),
         "allotment": vm.allotment.number,
         "acknowledged": vm.allotment.acknowledged or None,

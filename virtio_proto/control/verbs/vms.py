@@ -140,7 +140,7 @@ class LimitsInfo(TypedDict):
     """Limits that its worker enforces."""
     used: UseFigures
     pending: list[str]
-    """Limits that the guest was told and that are not enforced yet: it has not acknowledged them."""
+    """Limits that are not enforced yet, as the guest has not acknowledged them, or of which it was not told yet."""
     later: list[str]
     """Limits that count from the VM's next QEMU on."""
     exceeded: list[str]
