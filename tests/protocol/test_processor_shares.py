@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.fakes import cgroup_home
-from tests.fakes.api_caller import ApiCaller
 from tests.fakes.vm import FakeVm
 from tests.protocol.hostile_guest import Guests, both_guests, vgcd_sockets
-from tests.protocol.test_reload import Host, is_reached, serving
+from tests.protocol.test_reload import Host, controlled, serving
 from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
@@ -77,18 +75,6 @@ def serves(vm: FakeVm, generation: int) -> bool:
     return bool(space.generation == generation and space.health == Health.READY)
 
 
-@contextmanager
-def controlled(folder: Path, quota: dict[str, Any], **others: Any) -> Iterator[tuple[Host, ApiCaller, FakeVm]]:
-    """A daemon with the VM "a", its control system, and a guest whose device is ready."""
-    control = {"socket": str(folder / "control.sock")}
-    with serving(folder, {"a": quota}, control=control, **others) as running, ExitStack() as stack:
-        until(lambda: is_reached(folder / "control.sock"))
-        caller = stack.enter_context(ApiCaller(folder / "control.sock"))
-        vm = stack.enter_context(FakeVm(running.socket("a")))
-        vm.frontend.wait_health(Health.READY)
-        yield running, caller, vm
-
-
 @pytest.fixture
 def has_groups() -> None:
     """Skips a test where a daemon has no control groups."""
@@ -114,7 +100,7 @@ def test_weight_and_cores_of_a_vm_are_those_of_its_groups(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("has_groups")
 def test_elements_of_a_worker_that_takes_the_place_of_another_are_bounded(tmp_path: Path) -> None:
     """Their group is used again, too."""
-    with controlled(tmp_path, settings(1, 100)) as (running, caller, vm):
+    with controlled(tmp_path, {"a": settings(1, 100)}) as (running, caller, vm):
         first = worker_pid(running)
         group = cpu_group(threads(first)[0])
         for generation in (2, 3):
@@ -130,7 +116,7 @@ def test_elements_of_a_worker_that_takes_the_place_of_another_are_bounded(tmp_pa
 @pytest.mark.usefixtures("has_groups")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a host of one core has nothing to take away")
 def test_bounds_follow_the_elements_that_a_vm_has(tmp_path: Path) -> None:
-    with controlled(tmp_path, settings(2, 100)) as (running, caller, _vm):
+    with controlled(tmp_path, {"a": settings(2, 100)}) as (running, caller, _vm):
         tasks = threads(worker_pid(running))
         elements = next(cpu_group(task) for task in tasks if name(task).startswith("vgc-pe"))
         bounds = [2.0 if (os.cpu_count() or 1) > 2 else None, 1.0]
@@ -141,7 +127,7 @@ def test_bounds_follow_the_elements_that_a_vm_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weight", [25, 100, 300])
 def test_without_control_groups_the_weight_is_a_nice_value(tmp_path: Path, weight: int) -> None:
-    with controlled(tmp_path, settings(2, weight), cgroups="off") as (running, caller, _vm):
+    with controlled(tmp_path, {"a": settings(2, weight)}, cgroups="off") as (running, caller, _vm):
         pid = worker_pid(running)
         nice = nice_of(weight, least_nice())
         own = os.getpriority(os.PRIO_PROCESS, 0)

@@ -103,6 +103,22 @@ def is_reached(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
+@contextlib.contextmanager
+def controlled(folder: Path, vms: dict[str, dict[str, Any]], **others: Any) -> Iterator[tuple[Host, ApiCaller, FakeVm]]:
+    """A daemon with a control system, a caller of its API, and a guest of the VM `a` whose device is ready."""
+    with serving(folder, vms, control=control_of(folder), **others) as host, contextlib.ExitStack() as stack:
+        until(lambda: is_reached(folder / "control.sock"))
+        caller = stack.enter_context(ApiCaller(folder / "control.sock"))
+        vm = stack.enter_context(FakeVm(host.socket("a")))
+        vm.frontend.wait_health(Health.READY)
+        yield host, caller, vm
+
+
+def control_of(folder: Path) -> dict[str, Any]:
+    """Section `control` of the configuration."""
+    return {"socket": str(folder / "control.sock")}
+
+
 def test_new_vm_is_served_and_the_old_one_notices_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as old:
         old.frontend.wait_health(Health.READY)
@@ -204,7 +220,7 @@ def test_vm_that_was_to_leave_may_stay_after_all(tmp_path: Path) -> None:
 
 
 def test_vm_that_is_to_leave_can_be_cut_off_later(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
+    control = control_of(tmp_path)
     with serving(tmp_path, {"a": {}, "b": {}, "c": {}}, control=control) as host, contextlib.ExitStack() as stack:
         until(lambda: is_reached(tmp_path / "control.sock"))
         caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
@@ -386,7 +402,7 @@ def test_limits_of_vms_that_compute_change_under_them(tmp_path: Path) -> None:
 
 def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
     own = {"engine": "cpu"}
-    control = {"socket": str(tmp_path / "control.sock")}
+    control = control_of(tmp_path)
     with serving(tmp_path, {"a": own}, control=control) as host, contextlib.ExitStack() as stack:
         until(lambda: is_reached(tmp_path / "control.sock"))
         caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
@@ -420,12 +436,7 @@ def test_control_system_sees_vms_come_and_go(tmp_path: Path) -> None:
 
 
 def test_latencies_of_a_guests_work_reach_the_control_system(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
-    with serving(tmp_path, {"a": {"engine": "cpu"}}, control=control) as host, contextlib.ExitStack() as stack:
-        until(lambda: is_reached(tmp_path / "control.sock"))
-        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
-        vm = stack.enter_context(FakeVm(host.socket("a")))
-        vm.frontend.wait_health(Health.READY)
+    with controlled(tmp_path, {"a": {"engine": "cpu"}}) as (_host, caller, vm):
 
         def counted() -> int:
             (row,) = caller.ask("topology")["vms"]
@@ -438,21 +449,16 @@ def test_latencies_of_a_guests_work_reach_the_control_system(tmp_path: Path) -> 
 
 
 def test_verbs_reload_and_remove_vms(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
-    with serving(tmp_path, {"a": {}, "b": {}}, control=control) as host, contextlib.ExitStack() as stack:
-        until(lambda: is_reached(tmp_path / "control.sock"))
-        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
-        vm = stack.enter_context(FakeVm(host.socket("a")))
-        vm.frontend.wait_health(Health.READY)
+    with controlled(tmp_path, {"a": {}, "b": {}}) as (host, caller, vm):
         assert caller.ask("remove_vm", vm="a")["waiting"] == ["a"]
         assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
         with pytest.raises(ApiRefusedError, match="b is the only VM"):
             caller.ask("remove_vm", vm="b")
         assert caller.ask("reload_vms")["changed"] == ["a"]  # it stays after all
-        host.write({"a": {}, "b": {}, "c": {}, "d": {"num_queues": 0}}, control=control)
+        host.write({"a": {}, "b": {}, "c": {}, "d": {"num_queues": 0}}, control=control_of(tmp_path))
         with pytest.raises(ApiRefusedError, match=r"vms.d.num_queues is 0"):
             caller.ask("reload_vms")
-        host.write({"a": {}, "c": {}}, control=control)
+        host.write({"a": {}, "c": {}}, control=control_of(tmp_path))
         done = caller.ask("reload_vms")
         assert (done["added"], done["removed"]) == (["c"], ["b"])
         assert caller.ask("remove_vm", vm="a", now=True)["removed"] == ["a"]
@@ -509,12 +515,7 @@ def test_vm_whose_connection_has_ended_can_be_removed_and_added(tmp_path: Path) 
 
 
 def test_limits_are_changed_without_the_file(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
-    with serving(tmp_path, {"a": {}}, control=control) as host, contextlib.ExitStack() as stack:
-        until(lambda: is_reached(tmp_path / "control.sock"))
-        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
-        vm = stack.enter_context(FakeVm(host.socket("a")))
-        vm.frontend.wait_health(Health.READY)
+    with controlled(tmp_path, {"a": {}}) as (host, caller, vm):
         context = vm.driver.request(Opcode.CONTEXT_CREATE).value
         big = {"size": (MEMORY_MIB - 1) << 20}
         assert vm.driver.request(Opcode.ALLOC, big, context=context).status == Status.OK
@@ -531,34 +532,21 @@ def test_limits_are_changed_without_the_file(tmp_path: Path) -> None:
         assert (info["allotment"], info["acknowledged"], info["exceeded"]) == (2, None, ["memory_bytes"])
 
         assert caller.ask("set_limits", vm="a", contexts=9)["later"] == ["pes"], "what is raised counts soon"
-        host.write({"a": {}}, control=control)  # the file as it was
+        host.write({"a": {}}, control=control_of(tmp_path))  # the file as it was
         assert caller.ask("reload_vms")["live"] == ["a"]
         shown = caller.ask("show_limits", vm="a")
         assert (shown["configured"]["memory_bytes"], shown["exceeded"]) == (MEMORY_MIB << 20, [])
 
 
 def test_limits_beyond_the_host_are_refused(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
-    with (
-        serving(tmp_path, {"a": {"engine": "cpu"}, "b": {}}, control=control, overcommit=False) as host,
-        contextlib.ExitStack() as stack,
-    ):
-        until(lambda: is_reached(tmp_path / "control.sock"))
-        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
-        vm = stack.enter_context(FakeVm(host.socket("a")))
-        vm.frontend.wait_health(Health.READY)
+    with controlled(tmp_path, {"a": {"engine": "cpu"}, "b": {}}, overcommit=False) as (_host, caller, vm):
         with pytest.raises(ApiRefusedError, match=r"of memory, and this host has .*; allowed: .* or overcommit: true"):
             caller.ask("set_limits", vm="a", memory_bytes=1 << 45)
         assert memory_of(vm) == MEMORY_MIB << 20
 
 
 def test_limits_of_a_vm_that_leaves_stay(tmp_path: Path) -> None:
-    control = {"socket": str(tmp_path / "control.sock")}
-    with serving(tmp_path, {"a": {}, "b": {}}, control=control) as host, contextlib.ExitStack() as stack:
-        until(lambda: is_reached(tmp_path / "control.sock"))
-        caller = stack.enter_context(ApiCaller(tmp_path / "control.sock"))
-        vm = stack.enter_context(FakeVm(host.socket("a")))
-        vm.frontend.wait_health(Health.READY)
+    with controlled(tmp_path, {"a": {}, "b": {}}) as (_host, caller, _vm):
         caller.ask("remove_vm", vm="a")
         with pytest.raises(ApiRefusedError, match="a is to leave; allowed: a VM that stays"):
             caller.ask("set_limits", vm="a", contexts=3)
