@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -110,11 +111,14 @@ def rate(times: Times, from_ns: int) -> float | None:
 
 
 @contextmanager
-def greedy(jobs: Sequence[Job]) -> Iterator[None]:
-    """Has all jobs work, each on a thread, until the block ends. :raise: what one raises, at the end."""
+def greedy(jobs: Sequence[Job], cores: Collection[int] = ()) -> Iterator[None]:
+    """Has all jobs work, each on a thread, until the block ends; the threads run on `cores`; empty: on any.
+
+    :raise: what one raises, at the end.
+    """
     for job in jobs:
         job.forget()
-    with ThreadPoolExecutor(max(1, len(jobs))) as pool:
+    with ThreadPoolExecutor(max(1, len(jobs)), initializer=lambda: _settle(cores)) as pool:
         running = [pool.submit(job.run) for job in jobs]
         try:
             yield
@@ -123,6 +127,11 @@ def greedy(jobs: Sequence[Job]) -> Iterator[None]:
                 job.stop()
         for one in running:
             one.result()
+
+
+def _settle(cores: Collection[int]) -> None:
+    if cores:
+        os.sched_setaffinity(0, cores)
 
 
 def rates(jobs: Sequence[Job], seconds: float) -> list[float]:

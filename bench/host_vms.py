@@ -28,6 +28,8 @@ class HostVm:
     weight: int = 100
     memory_mib: int = 16
     region_mib: int = 16
+    cores: str | None = None
+    """Cores of the host that the VM has for its own."""
 
     def section(self, folder: Path) -> dict[str, Any]:
         """Section of the VM in the configuration."""
@@ -38,7 +40,13 @@ class HostVm:
             "num_queues": 1,
             "deadline": "60s",
             "sandbox": "best-effort",
-            "quota": {"memory": f"{self.memory_mib}M", "pes": self.pes, "weight": self.weight, "queue_depth": 1024},
+            "quota": {
+                "memory": f"{self.memory_mib}M",
+                "pes": self.pes,
+                "weight": self.weight,
+                "queue_depth": 1024,
+                **({} if self.cores is None else {"cores": self.cores}),
+            },
         }
 
     def socket(self, folder: Path) -> Path:

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.daemon.fork_server import ForkServer, modules_of
-from vhost_backend.daemon.roll import VmStore, state_folder
+from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, state_folder
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
@@ -179,7 +180,8 @@ def _serve(
     store: VmStore | None = None,
 ) -> int:
     log.configure(config.log.format, config.log.level)
-    _checked(config)
+    check = partial(_checked, Capacity.of_host())  # later this process keeps off cores that VMs have for their own
+    check(config)
     with contextlib.ExitStack() as lease:
         offered = housing.Housing.open(config, lease)
         compiler = compile_service(replace(config, vms=()))
@@ -200,33 +202,33 @@ def _serve(
             forks=forks,
             house=house,
             source=source,
-            check=_checked,
+            check=check,
             store=store,
         )
         program.run(daemon)
     return 0
 
 
-def _checked(config: DaemonConfig) -> DaemonConfig:
-    """The configuration itself, if it fits this host.
+def _checked(host: Capacity, config: DaemonConfig) -> DaemonConfig:
+    """The configuration itself, if it fits this `host`.
 
     :raise ConfigError: its VMs may use more than the host has.
     :raise HostError: the host cannot isolate a VM.
     """
-    for excess in _fitting(config, [Share(vm) for vm in config.vms]):
+    for excess in _fitting(host, config, [Share(vm) for vm in config.vms]):
         log.get_logger().warning("overcommitted", what=excess.text)
     _check_host(config)
     return config
 
 
-def _fitting(config: DaemonConfig, shares: Sequence[Share]) -> list[Excess]:
+def _fitting(host: Capacity, config: DaemonConfig, shares: Sequence[Share]) -> list[Excess]:
     """Excesses of what the VMs may use over what is there.
 
     :raise ConfigError: there are some, and the configuration does not allow it.
     """
-    found = excesses(shares, Capacity.of_host())
-    if found and not config.overcommit:
-        raise ConfigError([str(excess) for excess in found])
+    found = excesses(shares, host)
+    if wrong := [str(excess) for excess in found if not (config.overcommit and excess.is_allowable)]:
+        raise ConfigError(wrong)
     return found
 
 
@@ -248,12 +250,30 @@ def _check_host(config: DaemonConfig) -> None:
         log.get_logger().warning("sandbox_incomplete", missing=str(missing))
 
 
+def _added_vms(config: DaemonConfig) -> tuple[DaemonConfig, str]:
+    """The configuration with the VMs that are served beside it, and the reason why they are not known; "" if they are.
+
+    :raise ConfigError: the settings of one are wrong beside those of the configuration.
+    """
+    try:
+        stored = VmStore(state_folder(config, os.environ)).load()
+    except ConfigError as error:
+        return config, str(error)
+    roll = Roll(config, {name: AddedVm(settings, persists=True) for name, settings in stored.items()})
+    return roll.with_base(config).config(), ""
+
+
 def _check_config(arguments: argparse.Namespace) -> int:
     config = configuration.load(arguments.file)
-    choices = asyncio.run(_engines_here(config))
-    over = _fitting(config, [Share(choice.config, choice.gpu) for choice in choices])
+    added, missing = _added_vms(config)
+    choices = asyncio.run(_engines_here(added))
+    over = _fitting(Capacity.of_host(), config, [Share(choice.config, choice.gpu) for choice in choices])
     with _to_reader():
         print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
+        if more := [vm.name for vm in added.vms[len(config.vms) :]]:
+            print(f"beside them vgcd serves VMs that were added without a file: {', '.join(more)}")
+        if missing:
+            print(f"VMs that were added without a file do not count: {missing}")
         for line in (*(choice.describe() for choice in choices), *housing.describe(config)):
             print(f"on this host: {line}")
         for excess in over:

@@ -1,18 +1,26 @@
-"""Quarters of sandboxed processes: the user and the control group by which the kernel tells one VM's from another's, and
-the weight of the VM.
+"""Quarters of sandboxed processes: the user and the control group by which the kernel tells one VM's from another's, the
+weight of the VM, and its place among the processors.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
-from vhost_backend.cgroups.weights import Sharing, least_nice, nice_of, sharing
+from vhost_backend.cgroups.weights import Sharing, least_nice, nice_of, renice, sharing
+from vhost_backend.cores.pool import Place
 
 _numbers: Final = count(1)
+
+
+@dataclass(slots=True)
+class Weight:
+    """Weight of a VM, which all of its quarters share. It may change while processes run."""
+
+    value: int = USUAL_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +31,15 @@ class Quarters:
     """Uid and gid, which the daemon claims (`vhost_backend.users`); None: those of all VMs that have none."""
     cgroup: Cgroup | None = None
     """Group that processes join; None: they stay in the daemon's."""
-    weight: int = USUAL_WEIGHT
+    weight: Weight = field(default_factory=Weight)
     """Share of the host's processors beside other VMs that have work, too. A control group has it already."""
+    place: Place | None = None
+    """Processors of the VM; None: its processes stay on those of the daemon."""
 
     @property
     def nice(self) -> int:
         """Nice value of processes, which gives them their weight where there is no control group to do it."""
-        return 0 if self.cgroup is not None else nice_of(self.weight, least_nice())
+        return 0 if self.cgroup is not None else nice_of(self.weight.value, least_nice())
 
     @property
     def sharing(self) -> Sharing:
@@ -64,6 +74,23 @@ class Quarters:
         """
         kept = None if self.cgroup is None else self.cgroup.reuse(limits)
         return self.room(name, limits) if kept is None else replace(self, cgroup=kept)
+
+    def weigh(self, weight: int, worker: int | None) -> None:
+        """Gives the VM another weight, and its `worker`, the process that runs in these quarters, if there is one.
+
+        :raise OSError: the host does not allow it; then the weight is as before.
+        """
+        before, self.weight.value = self.weight.value, weight
+        try:
+            if self.cgroup is not None:
+                self.cgroup.weigh(weight)
+            elif worker is not None:
+                renice(worker, self.nice)
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has just ended
+        except OSError:
+            self.weight.value = before
+            raise
 
     def limit(self, limits: Limits) -> None:
         """Gives the control group, which is that of one process, other limits.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -133,6 +134,7 @@ for _count in CROWDS:
 # ---- neighbours ----------------------------------------------------------------------------------
 
 NOISE: Final = "noisy_neighbour"
+NOISE_BESIDE_OWN: Final = f"{NOISE}_own_cores"
 NOISE_GOAL: Final = Goal("value", "<", 7.0)
 NEIGHBOURS: Final = 3
 _COPY_BYTES: Final = 16 * MIB
@@ -144,8 +146,9 @@ _WARM_UP: Final = 20
 _KINDS: Final = ("compute", "compile", "copy", "fault")
 
 
-def _noises(kind: str) -> tuple[str, str]:
-    return f"{NOISE}_{kind}_percent", f"{NOISE}_{kind}_p99_percent"
+def _noises(noise: str, kind: str = "") -> tuple[str, str]:
+    name = f"{noise}_{kind}" if kind else noise
+    return f"{name}_percent", f"{name}_p99_percent"
 
 
 _TOLD: Final = {
@@ -182,16 +185,18 @@ def _launching(ours: OurDevice, made: Workload) -> Iterator[Callable[[int], Time
         work.prove()
 
 
-def _slower(lab: Lab, launch: Callable[[int], Times], jobs: Sequence[Job]) -> tuple[Samples, Samples]:
+def _slower(
+    lab: Lab, launch: Callable[[int], Times], jobs: Sequence[Job], cores: Collection[int] = ()
+) -> tuple[Samples, Samples]:
     """Percent by which launches take longer beside greedy neighbours than beside idle ones: on average, and the 99th
-    percentile.
+    percentile. `cores`: those of the neighbours' drivers, if not all.
     """
     means, tails = [], []
     count = lab.samples(400, 100)
     launch(_WARM_UP)
     for _ in range(lab.samples(5, 3)):
         idle = launch(count)
-        with greedy(jobs):
+        with greedy(jobs, cores):
             launch(_WARM_UP)
             beside = launch(count)
         means.append((float(np.mean(beside) / np.mean(idle)) - 1) * 100)
@@ -199,29 +204,50 @@ def _slower(lab: Lab, launch: Callable[[int], Times], jobs: Sequence[Job]) -> tu
     return Samples(tuple(means)), Samples(tuple(tails))
 
 
-@row(f"{NOISE}_percent", f"{NOISE}_p99_percent", *(name for kind in _KINDS for name in _noises(kind)))
+def _beside_noise(lab: Lab, noise: str, quiet: HostVm, told: str, cores: Collection[int] = ()) -> Iterator[Outcome]:
+    """Rows of a VM's launches beside each kind of noise. `cores`: those of the neighbours' drivers, if not all."""
+    worst = (0.0, 0.0)
+    for kind in _KINDS:
+        loud = [HostVm(f"loud{number}", lab.threads, region_mib=128, memory_mib=64) for number in range(NEIGHBOURS)]
+        with ExitStack() as stack:
+            ours = stack.enter_context(running(lab.own_folder(f"{noise}-{kind}"), [quiet, *loud]))
+            made = sized(ours[0], quiet.pes, _QUIET_MS * quiet.pes)
+            work = stack.enter_context(_launching(ours[0], made))
+            jobs = [stack.enter_context(_job(kind, one)) for one in ours[1:]]
+            mean, tail = _slower(lab, work, jobs, cores)
+        worst = (max(worst[0], mean.median), max(worst[1], tail.median))
+        against = f"({quiet.pes} of {lab.threads} elements, {told}; {NEIGHBOURS} neighbours {_TOLD[kind]})"
+        names = _noises(noise, kind)
+        yield outcome(names[0], mean, "%", "lower", against=against)
+        yield outcome(names[1], tail, "%", "lower", against=against, goal=NOISE_GOAL)
+    names = _noises(noise)
+    yield outcome(names[0], worst[0], "%", "lower", against="(the worst of the kinds)")
+    yield outcome(names[1], worst[1], "%", "lower", against="(the worst of the kinds)", goal=NOISE_GOAL)
+
+
+def _quarter(lab: Lab) -> int:
+    """A quarter of the cores, one at least."""
+    if lab.threads < 2:
+        raise SkipRow("needs two cores")
+    return max(1, lab.threads // 4)
+
+
+@row(*_noises(NOISE), *(name for kind in _KINDS for name in _noises(NOISE, kind)))
 def noisy_neighbours(lab: Lab) -> Iterator[Outcome]:
     """How much longer launches of a VM take, on average and at the 99th percentile, when its neighbours are greedy than
     when they are idle. The VM has a quarter of the cores, one at least, and a weight that entitles it to as many.
     """
-    cores = lab.threads
-    if cores < 2:
-        raise SkipRow("needs two cores")
-    worst = (0.0, 0.0)
-    own = max(1, cores // 4)
-    for kind in _KINDS:
-        quiet = HostVm("quiet", own, max(1, 100 * NEIGHBOURS * own // (cores - own)))
-        loud = [HostVm(f"loud{number}", cores, region_mib=128, memory_mib=64) for number in range(NEIGHBOURS)]
-        with ExitStack() as stack:
-            ours = stack.enter_context(running(lab.own_folder(kind), [quiet, *loud]))
-            made = sized(ours[0], own, _QUIET_MS * own)
-            work = stack.enter_context(_launching(ours[0], made))
-            jobs = [stack.enter_context(_job(kind, one)) for one in ours[1:]]
-            mean, tail = _slower(lab, work, jobs)
-        worst = (max(worst[0], mean.median), max(worst[1], tail.median))
-        against = f"({own} of {cores} elements, weight {quiet.weight}; {NEIGHBOURS} neighbours {_TOLD[kind]})"
-        names = _noises(kind)
-        yield outcome(names[0], mean, "%", "lower", against=against)
-        yield outcome(names[1], tail, "%", "lower", against=against, goal=NOISE_GOAL)
-    yield outcome(f"{NOISE}_percent", worst[0], "%", "lower", against="(the worst of the kinds)")
-    yield outcome(f"{NOISE}_p99_percent", worst[1], "%", "lower", against="(the worst of the kinds)", goal=NOISE_GOAL)
+    pes = _quarter(lab)
+    quiet = HostVm("quiet", pes, max(1, 100 * NEIGHBOURS * pes // (lab.threads - pes)))
+    yield from _beside_noise(lab, NOISE, quiet, f"weight {quiet.weight}")
+
+
+@row(*_noises(NOISE_BESIDE_OWN), *(name for kind in _KINDS for name in _noises(NOISE_BESIDE_OWN, kind)))
+def noisy_neighbours_of_own_cores(lab: Lab) -> Iterator[Outcome]:
+    """How much longer launches of a VM take that has a quarter of the cores for its own. The neighbours' drivers, which are
+    no VMs' processes, keep off them, too.
+    """
+    there = sorted(os.sched_getaffinity(0))
+    own = there[-_quarter(lab) :]
+    quiet = HostVm("quiet", len(own), cores=",".join(map(str, own)))
+    yield from _beside_noise(lab, NOISE_BESIDE_OWN, quiet, "cores of its own", there[: -len(own)])

@@ -15,6 +15,7 @@ def limits_info(vm: str, given: Mapping[str, int]) -> LimitsInfo:
         "queue_depth": 256,
         "contexts": 256,
         "streams": 64,
+        "weight": 100,
         "deadline_ns": 10**10,
     }
     configured: LimitFigures = {**told, **given}  # type: ignore[typeddict-item]  # `given` has some of its keys

@@ -214,7 +214,7 @@ def test_limits_of_a_gpu_change_but_for_its_partition_and_pool(
     stage = make(TWO, mine)
     setup, worker = stage.set_up("a")
 
-    def change(**limits: int) -> bool:
+    def change(**limits: Any) -> bool:
         wanted = replace(mine, quota=replace(mine.quota, **limits))
         return stage.daemon.ask(lambda daemon: daemon.vms["a"].change_limits(wanted))
 

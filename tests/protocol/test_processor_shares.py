@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any, Final
 import pytest
 
 from tests.fakes import cgroup_home
+from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.vm import FakeVm
 from tests.protocol.hostile_guest import Guests, both_guests, vgcd_sockets
-from tests.protocol.test_reload import Host, controlled, serving
+from tests.protocol.test_reload import Host, control_of, controlled, serving
 from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.cgroups import host
 from vhost_backend.cgroups.weights import least_nice, nice_of, sharing
+from vhost_backend.cores import lists
+from vhost_backend.cores.pool import CorePool
 from vhost_backend.daemon.process import worker_of
 from vhost_backend.quarters import Quarters
 from virtio_proto import schema
@@ -139,6 +143,113 @@ def test_without_control_groups_the_weight_is_a_nice_value(tmp_path: Path, weigh
         assert (info["weight"], info["weight_of"]) == (weight, sharing())
 
 
+@pytest.mark.usefixtures("has_groups")
+def test_a_weight_in_a_group_changes_while_the_vm_computes(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": settings(2, 300)}) as (running, caller, vm):
+        group = cpu_group(threads(worker_pid(running))[0]).parent
+        assert caller.ask("set_limits", vm="a", weight=50)["enforced"]["weight"] == 50
+        assert limits(group)[1] == pytest.approx(50, abs=0.1)
+        assert caller.ask("show_limits", vm="a")["pending"] == caller.ask("show_limits", vm="a")["later"] == []
+        assert serves(vm, 1)
+        running.write({"a": settings(2, 70)}, control=control_of(tmp_path))
+        assert caller.ask("reload_vms")["live"] == ["a"]
+        assert limits(group)[1] == pytest.approx(70, abs=1)
+
+
+def test_a_weight_without_groups_changes_while_the_vm_computes(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": settings(2, 100)}, cgroups="off") as (running, caller, vm):
+        pid, own = worker_pid(running), os.getpriority(os.PRIO_PROCESS, 0)
+        for weight in (25, 300):
+            caller.ask("set_limits", vm="a", weight=weight)
+            nice = nice_of(weight, least_nice())
+            assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in threads(pid)} == {own + nice}
+            session = Path(f"/proc/{pid}/autogroup")
+            if session.exists():
+                assert session.read_text().rpartition("nice ")[2].strip() == str(nice)
+        caller.ask("reset_worker", vm="a")
+        until(lambda: serves(vm, 2))
+        again = worker_pid(running)
+        assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in threads(again)} == {own + nice}
+
+
+# ---- cores of a VM's own -------------------------------------------------------------------------
+
+needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+
+
+def with_cores(cores: str | int, pes: int = 1) -> dict[str, Any]:
+    return {**_CPU, "quota": {"memory": "16M", "pes": pes, "cores": cores}}
+
+
+def cores_of(pid: int, *, elements: bool) -> set[frozenset[int]]:
+    """Processors of a process's elements, or of its other threads."""
+    chosen = [task for task in threads(pid) if name(task).startswith("vgc-pe") == elements]
+    return {frozenset(os.sched_getaffinity(int(task.name))) for task in chosen}
+
+
+@needs_two_cores
+@pytest.mark.parametrize("cgroups", ["auto", "off"])
+def test_nobody_else_runs_on_the_cores_that_a_vm_has_for_its_own(tmp_path: Path, cgroups: str) -> None:
+    every = frozenset(os.sched_getaffinity(0))
+    own = frozenset({max(every)})
+    with controlled(tmp_path, {"a": settings(2, 100)}, cgroups=cgroups) as (running, caller, _vm):
+        neighbour, daemon = worker_pid(running), running.process.pid
+        assert cores_of(neighbour, elements=True) == cores_of(daemon, elements=False) == {every}
+        socket = str(running.socket("b"))
+        caller.ask("add_vm", vm="b", socket=socket, engine="cpu", memory="16M", pes=1, cores=str(max(own)))
+        for pid in (neighbour, daemon):
+            assert cores_of(pid, elements=False) == {every - own}
+        assert cores_of(neighbour, elements=True) == {every - own}
+        with FakeVm(Path(socket)) as vm:
+            vm.frontend.wait_health(Health.READY)
+            for generation in (2, 3):
+                pid = worker_pid(running)
+                assert cores_of(pid, elements=True) == {own}
+                assert cores_of(pid, elements=False) == {every}
+                caller.ask("reset_worker", vm="b")
+                until(lambda: serves(vm, generation))  # noqa: B023  called at once
+            shown = {info["vm"]: (info["cores"], info["own_cores"]) for info in caller.ask("topology")["vms"]}
+            assert shown == {"a": (lists.shown(every - own), False), "b": (str(max(own)), True)}
+            caller.ask("remove_vm", vm="b", now=True)
+        until(lambda: cores_of(neighbour, elements=True) == {every})
+        assert cores_of(daemon, elements=False) == {every}
+
+
+@needs_two_cores
+def test_cores_that_another_vm_has_are_refused_and_nothing_changes(tmp_path: Path) -> None:
+    every = frozenset(os.sched_getaffinity(0))
+    last = max(every)
+    with controlled(tmp_path, {"a": with_cores(last)}) as (running, caller, _vm):
+        pid = worker_pid(running)
+        with pytest.raises(ApiRefusedError, match=rf"vms.b.quota.cores is {last}, and {last} is for vms.a"):
+            caller.ask("add_vm", vm="b", socket=str(running.socket("b")), engine="cpu", cores=str(last))
+        with pytest.raises(ApiRefusedError, match=r"allowed with quota.pes of 2: as many, or own"):
+            caller.ask("set_limits", vm="a", pes=2)
+        assert cores_of(pid, elements=True) == {frozenset({last})}
+        assert cores_of(running.process.pid, elements=False) == {every - {last}}
+
+
+@needs_two_cores
+def test_cores_of_its_own_count_from_a_vm_s_next_frontend_on(tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    with controlled(tmp_path, {"a": settings(1, 100)}) as (running, caller, vm):
+        pid = worker_pid(running)
+        running.write({"a": with_cores(last)}, control=control_of(tmp_path))
+        assert caller.ask("reload_vms")["later"] == {"a": ["quota.cores"]}
+        assert len(cores_of(pid, elements=True).pop()) > 1
+        vm.close()
+        with FakeVm(running.socket("a")) as again:
+            again.frontend.wait_health(Health.READY)
+            assert cores_of(worker_pid(running), elements=True) == {frozenset({last})}
+
+
+def worker_pids() -> list[int]:
+    """Workers that this process has started, each below its launcher."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    mine = [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
+    return [worker_of(int(child)) for child in {*children, *mine}]
+
+
 # ---- hostile guests ------------------------------------------------------------------------------
 
 SOURCE: Final = r"""
@@ -165,6 +276,25 @@ def guests(tmp_path: Path) -> Iterator[tuple[Guests, Path]]:
             both_guests(sockets, SOURCE) as made,
         ):
             yield made, folder
+
+
+@needs_two_cores
+def test_threads_that_guest_code_starts_stay_on_its_own_cores(tmp_path: Path) -> None:
+    """They stay there when others move, too."""
+    every = frozenset(os.sched_getaffinity(0))
+    pool, own = CorePool(every), frozenset({max(every)})
+    with contextlib.ExitStack() as stack:
+        places = {"attacker": stack.enter_context(pool.place("attacker", own, 1))}
+        places["neighbour"] = stack.enter_context(pool.place("neighbour", None, 1))
+        sockets = stack.enter_context(vgcd_sockets(tmp_path, quarters=lambda vm: Quarters(place=places[vm])))
+        made = stack.enter_context(both_guests(sockets, SOURCE))
+        assert made.attacker.result(made.attacker.launch("start_a_thread")) > 0
+        pid = next(pid for pid in worker_pids() if own in cores_of(pid, elements=True))
+        with pool.place("third", None, 1):
+            pool._tell()
+            found = [task for task in threads(pid) if name(task).startswith("vgc-pe")]
+            assert len(found) == 3
+            assert cores_of(pid, elements=True) == {own}
 
 
 def test_threads_that_guest_code_starts_share_the_cores_of_its_elements(guests: tuple[Guests, Path]) -> None:

@@ -40,7 +40,7 @@ def layered(*layers: set[str]) -> dict[str, set[str]]:
     return walls
 
 
-COMMON: Final = {"errors", "log", "fds", "sockets", "users", "cgroups", "quarters"}
+COMMON: Final = {"errors", "log", "fds", "sockets", "users", "cgroups", "cores", "quarters"}
 EVENTS: Final = {"event_bus", "events", "background_tasks"}
 ENGINE_SIDE: Final = {"sandbox", "compiler", "engines"}
 WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
@@ -51,7 +51,8 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "sockets": {"errors"},
         "users": {"errors"},
         "cgroups": {"errors"},
-        "quarters": {"cgroups"},
+        "cores": {"errors"},
+        "quarters": {"cgroups", "cores"},
         "config": COMMON,
         "vhost_user": COMMON,
         "sandbox": COMMON,

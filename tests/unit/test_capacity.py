@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from vhost_backend import cli
-from vhost_backend.config.daemon import MIB, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import MIB, EngineConfig, QuotaConfig, VmConfig, parse, vm_uuid
 from vhost_backend.daemon import capacity
 from vhost_backend.daemon.capacity import Capacity, Share, excesses
 from vhost_backend.daemon.gpus import Gpu
+from vhost_backend.daemon.roll import VmStore
 
 GIB = 1 << 30
-HOST = Capacity(cores=8, memory_bytes=16 * GIB)
+HOST = Capacity(cores=frozenset(range(8)), memory_bytes=16 * GIB)
 GPU = Gpu(1, "GPU-1", "NVIDIA H200", "sm_90", 132, 100 * GIB, 8, 8, 1 << 17)
 
 
@@ -88,7 +89,7 @@ def test_vms_that_may_find_a_gpu_do_not_count_until_that_is_known(
 
 def test_host_is_measured_as_far_as_this_process_may_use_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here = Capacity.of_host()
-    assert here.cores == len(os.sched_getaffinity(0))
+    assert here.cores == os.sched_getaffinity(0)
     assert 0 < here.memory_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(capacity, "_OWN_LIMITS", (limit, tmp_path / "none"))
@@ -100,7 +101,7 @@ def test_host_is_measured_as_far_as_this_process_may_use_it(monkeypatch: pytest.
 
 @pytest.fixture
 def small_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Capacity, "of_host", classmethod(lambda _: Capacity(2, GIB)))
+    monkeypatch.setattr(Capacity, "of_host", classmethod(lambda _: Capacity(frozenset({0, 1}), GIB)))
 
 
 @pytest.mark.usefixtures("small_host")
@@ -132,3 +133,61 @@ def test_one_vm_by_hand_must_fit_too(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.main([*arguments, "--overcommit", "--sandbox", "best-effort"]) == 3  # further, to the socket
     assert "there is no folder" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL  # as it was: programs that are started inherit it
+
+
+# ---- cores of a VM's own -------------------------------------------------------------------------
+
+
+def with_cores(name: str, quota: str) -> Share:
+    (vm,) = parse(f"vms: {{{name}: {{socket: /s/{name}, engine: cpu, quota: {{{quota}}}}}}}").vms
+    return Share(vm)
+
+
+def test_one_core_stays_for_all_others_whatever_is_allowed() -> None:
+    assert texts(with_cores("a", "cores: own, pes: 4"), with_cores("b", "cores: 1-3")) == []
+    assert texts(with_cores("a", "cores: own, pes: 5"), with_cores("b", "cores: 1-3")) == [
+        (
+            "the VMs a, b are to have 8 cores for their own, and this host has 8, of which one stays for all others; "
+            "allowed: 7 in all"
+        )
+    ]
+
+
+def test_listed_cores_must_be_there_and_nobody_else_s() -> None:
+    found = texts(with_cores("a", "cores: 2-3"), with_cores("b", "cores: '3,9'"))
+    assert found == [
+        "vms.b.quota.cores is 3,9, and vgcd may not use 9 here; allowed: of 0-7",
+        "vms.b.quota.cores is 3,9, and 3 is for vms.a; allowed: cores that no other VM has for its own",
+    ]
+
+
+@pytest.mark.usefixtures("small_host")
+def test_overcommitment_gives_no_core_to_two_vms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "vgcd.yaml"
+    file.write_text(
+        "overcommit: true\nvms: {a: {engine: cpu, quota: {cores: 1}}, b: {engine: cpu, quota: {cores: 1}}}\n"
+    )
+    assert cli.main(["check-config", str(file)]) == 2
+    assert "vms.b.quota.cores is 1, and 1 is for vms.a" in capsys.readouterr().err
+
+
+# ---- VMs that were added without a file ----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_host")
+def test_added_vms_count_when_a_configuration_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    file = tmp_path / "vgcd.yaml"
+    file.write_text("vms: {a: {engine: cpu, quota: {pes: 1}}, c: {engine: cpu}}\n")
+    store = VmStore(tmp_path)
+    store.save({"b": {"socket": "/s/b", "engine": "cpu", "quota": {"pes": 1}}, "c": {"socket": "/s/old"}})
+    assert cli.main(["check-config", str(file)]) == 0
+    assert "beside them vgcd serves VMs that were added without a file: b\n" in capsys.readouterr().out
+    store.save({"b": {"socket": "/s/b", "engine": "cpu", "quota": {"pes": 2}}})
+    assert cli.main(["check-config", str(file)]) == 2
+    assert "the VMs b, a together may use 3 processing elements, and this host has 2" in capsys.readouterr().err
+    store.file.write_text("{")
+    assert cli.main(["check-config", str(file)]) == 0
+    assert f"VMs that were added without a file do not count: {store.file} cannot be" in capsys.readouterr().out

@@ -22,7 +22,7 @@ import pytest
 from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
-from vhost_backend.quarters import NOWHERE, Quarters
+from vhost_backend.quarters import NOWHERE, Quarters, Weight
 from vhost_backend.sandbox import build, launch, memfd
 from vhost_backend.sandbox.terms import Bind, SandboxError, SandboxMode
 
@@ -149,7 +149,8 @@ def test_compiler_goes_after_others() -> None:
 
 def test_compiler_of_a_light_vm_goes_after_those_of_others() -> None:
     job = hostile_job()
-    seen = run(job, "import os; print('nice', os.getpriority(os.PRIO_PROCESS, 0))", quarters=Quarters(weight=25)).log
+    quarters = Quarters(weight=Weight(25))
+    seen = run(job, "import os; print('nice', os.getpriority(os.PRIO_PROCESS, 0))", quarters=quarters).log
     assert f"nice {os.nice(0) + 6 + 5}\n" in seen
 
 

@@ -16,7 +16,7 @@ from vhost_backend.config.daemon import parse
 from vhost_backend.daemon.bounds import vm_limits
 from vhost_backend.doctor import host as doctor
 from vhost_backend.errors import ConfigError
-from vhost_backend.quarters import NOWHERE, Quarters
+from vhost_backend.quarters import NOWHERE, Quarters, Weight
 
 
 def test_weight_is_100_or_what_the_configuration_says() -> None:
@@ -79,9 +79,9 @@ def test_sessions_count_only_where_no_group_does(tmp_path: Path, autogroup: str 
 
 
 def test_a_weight_is_a_nice_value_only_without_a_control_group() -> None:
-    assert (NOWHERE.nice, Quarters(weight=25).nice) == (0, 6)
+    assert (NOWHERE.nice, Quarters(weight=Weight(25)).nice) == (0, 6)
     with home() as own:
-        quarters = Quarters(cgroup=own.group.child("vm-a"), weight=25)
+        quarters = Quarters(cgroup=own.group.child("vm-a"), weight=Weight(25))
         assert (quarters.nice, quarters.sharing) == (0, f"cgroup{own.group.version}")
 
 

@@ -71,6 +71,13 @@ class Cgroup:
         """
         self._version.set_processors(self._folders, limits)
 
+    def weigh(self, weight: int) -> None:
+        """Sets the group's share of the processors anew, also while processes use them.
+
+        :raise OSError: the group is gone, or the host does not allow it.
+        """
+        self._version.set_weight(self._folders, weight)
+
     def bound_threads(self, name: str, threads: Iterable[int], limits: Limits) -> None:
         """Bounds the processors that some threads of the group's processes use together, with all threads that they start.
 

@@ -43,6 +43,10 @@ class Version(ABC):
         """Sets the limits on processors alone, at any time."""
 
     @abstractmethod
+    def set_weight(self, folders: Folders, weight: int) -> None:
+        """Sets the weight alone, at any time."""
+
+    @abstractmethod
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
         """Makes a group within one of processes, for some of their threads; only its limits on processors count.
 
@@ -77,7 +81,10 @@ class V2(Version):
         cpu, quota_us = folders["cpu"], _quota_us(limits)
         with _optional(quota_us):
             write(cpu / "cpu.max", f"{'max' if quota_us is None else quota_us} {_PERIOD_US}")
-        write(cpu / "cpu.weight", limits.weight)
+        self.set_weight(folders, limits.weight)
+
+    def set_weight(self, folders: Folders, weight: int) -> None:
+        write(folders["cpu"] / "cpu.weight", weight)
 
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
         outer = folders["cpu"]
@@ -119,7 +126,10 @@ class V1(Version):
         with _optional(quota_us):
             write(cpu / "cpu.cfs_period_us", _PERIOD_US)
             write(cpu / "cpu.cfs_quota_us", -1 if quota_us is None else quota_us)
-        write(cpu / "cpu.shares", min(_MAX_SHARES, _USUAL_SHARES * limits.weight // USUAL_WEIGHT))
+        self.set_weight(folders, limits.weight)
+
+    def set_weight(self, folders: Folders, weight: int) -> None:
+        write(folders["cpu"] / "cpu.shares", min(_MAX_SHARES, _USUAL_SHARES * weight // USUAL_WEIGHT))
 
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
         inner = folders["cpu"] / name

@@ -6,6 +6,7 @@ together, as a group's weight does; elsewhere each thread that has work counts b
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -23,6 +24,8 @@ MOST_NICE: Final = 19
 _STEP: Final = 1.25
 _CAP_SYS_NICE: Final = 23
 _AUTOGROUP: Final = Path("/proc/sys/kernel/sched_autogroup_enabled")
+_PASSES: Final = 64
+"""Passes over a process's threads, each of which may start further ones meanwhile."""
 _NOT_IN_ROOT: Final = "cpu.weight"
 """File of version 2 that every group has in which processors are shared, but that of all processes."""
 
@@ -48,6 +51,35 @@ def least_nice(proc: Path = Path("/proc/self")) -> int:
     if allowed == resource.RLIM_INFINITY:
         return LEAST_NICE
     return min(0, 20 - allowed - os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def renice(pid: int, nice: int) -> None:
+    """Gives a process that runs the nice value that children with `nice` added have, and its session that of `nice`.
+
+    :raise OSError: the process is gone, or this one may not raise its priority.
+    """
+    value = min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+    for _ in range(_PASSES):
+        others = [task for task in _threads(pid) if _nice_value(task) not in (value, None)]
+        if not others:
+            break
+        for task in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, task, value)
+    with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+
+
+def _threads(pid: int) -> list[int]:
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def _nice_value(thread: int) -> int | None:
+    """None: the thread has ended."""
+    try:
+        return os.getpriority(os.PRIO_PROCESS, thread)
+    except ProcessLookupError:
+        return None
 
 
 @functools.cache

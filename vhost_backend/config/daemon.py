@@ -6,6 +6,7 @@ Every problem is reported, not only the first, and each names file and line, key
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from typing import Any, Final, Literal, TypeAlias
 from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT
 from vhost_backend.config.control import ControlConfig, parse_control
 from vhost_backend.config.engine import EngineConfig, parse_engine
+from vhost_backend.cores import lists
+from vhost_backend.cores.pool import OwnCores
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
 from vhost_backend.quarters import NOWHERE, Quarters
@@ -83,6 +86,8 @@ class QuotaConfig:
     streams: int = LIMITS["MAX_STREAMS"]
     weight: int = USUAL_WEIGHT
     """Share of the host's processors, beside other VMs that have work, too."""
+    cores: OwnCores = None
+    """Processors of the host that the VM's elements have for their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ _KEYS_OF_FIELDS: Final = {
     "region_bytes": "region",
     "deadline_ns": "deadline",
     "memory_bytes": "quota.memory",
-    **{key: f"quota.{key}" for key in ("pes", "queue_depth", "contexts", "streams", "weight")},
+    **{key: f"quota.{key}" for key in ("pes", "queue_depth", "contexts", "streams", "weight", "cores")},
 }
 
 
@@ -171,6 +176,16 @@ def _uuid(problems: Problems, path: str, at: Located) -> uuid.UUID | None:
         return None
 
 
+def _cores(problems: Problems, path: str, at: Located) -> OwnCores:
+    if at.value == "own":
+        return "own"
+    if isinstance(at.value, str) or type(at.value) is int:
+        with contextlib.suppress(ValueError):
+            return lists.parse(str(at.value))
+    problems.add(at, path, f"own, or processors such as 2-5 or 2,4, within 0-{lists.MAX_CORE}")
+    return None
+
+
 def _users(problems: Problems, path: str, at: Located) -> UserRange | None:
     match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(at.value))
     first, last = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -190,6 +205,7 @@ _QUOTA_KEYS: Final[dict[str, Parser[Any]]] = {
     "contexts": integer(1, LIMITS["MAX_CONTEXTS"]),
     "streams": integer(1, LIMITS["MAX_STREAMS"]),
     "weight": integer(1, MAX_WEIGHT),
+    "cores": _cores,
 }
 
 
@@ -197,6 +213,8 @@ def _quota(problems: Problems, path: str, at: Located) -> QuotaConfig:
     table = table_of(problems, path, at, _QUOTA_KEYS)
     if "memory" in table:
         table["memory_bytes"] = table.pop("memory")
+    if isinstance(table.get("cores"), frozenset):
+        table.setdefault("pes", len(table["cores"]))
     return QuotaConfig(**table)
 
 
@@ -247,7 +265,26 @@ def _vm(problems: Problems, name: str, at: Located) -> VmConfig:
     if "deadline" in table:
         table["deadline_ns"] = table.pop("deadline")
     table.setdefault("uuid", vm_uuid(name))
-    return VmConfig(name=name, **table)
+    vm = VmConfig(name=name, **table)
+    if wrong := wrong_cores(vm):
+        problems.note(at.line, wrong)
+    return vm
+
+
+def wrong_cores(vm: VmConfig) -> str:
+    """Problem of a VM whose processors do not fit its other settings; "" if it has none."""
+    quota, path = vm.quota, f"vms.{vm.name}.quota.cores"
+    if quota.cores is None:
+        return ""
+    if vm.engine.kind not in ("cpu", "auto"):
+        return (
+            f"{path} is set; allowed with the engine {vm.engine.kind}: none, as its elements are not the host's cores"
+        )
+    if quota.cores == "own":
+        return "" if quota.pes else f"{path} is own; allowed with a number of them, quota.pes"
+    if quota.pes != len(quota.cores):
+        return f"{path} is {lists.shown(quota.cores)}; allowed with quota.pes of {quota.pes}: as many, or own"
+    return ""
 
 
 def _vms(problems: Problems, at: Located | None, defaults: Located | None) -> tuple[VmConfig, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from vhost_backend.cgroups.limits import USUAL_WEIGHT
 from vhost_backend.config.daemon import QuotaConfig, VmConfig
 from vhost_backend.log import Logger
 from virtio_proto.control.api import AllotmentState
@@ -168,13 +169,17 @@ class Allotment:
 
 
 def limits_of(config: VmConfig) -> tuple[QuotaConfig, int]:
-    """Settings that may change while the VM runs: quota and deadline."""
-    return config.quota, config.deadline_ns
+    """Settings that guest and worker have to know of: quota and deadline, without the weight, which the host alone knows."""
+    return replace(config.quota, weight=USUAL_WEIGHT), config.deadline_ns
 
 
 def with_limits(config: VmConfig, other: VmConfig) -> VmConfig:
-    """The settings of `config` with the limits of `other`. The weight is no limit: the VM's control group has it."""
-    quota = replace(other.quota, weight=config.quota.weight)
+    """The settings of `config` with the limits of `other`. Weight and cores stay, as the worker does not know them;
+    elements that have cores of their own are as many as these.
+    """
+    own, wanted = config.quota, other.quota
+    pes = wanted.pes if own.cores is None and wanted.cores is None else own.pes
+    quota = replace(wanted, weight=own.weight, cores=own.cores, pes=pes)
     return replace(config, quota=quota, deadline_ns=other.deadline_ns)
 
 
@@ -187,6 +192,7 @@ def figures(config: VmConfig) -> LimitFigures:
         "queue_depth": quota.queue_depth,
         "contexts": quota.contexts,
         "streams": quota.streams,
+        "weight": quota.weight,
         "deadline_ns": config.deadline_ns,
     }
 

@@ -16,6 +16,7 @@ from typing import Final
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT, Limits
 from vhost_backend.config.daemon import VmConfig
+from vhost_backend.cores import threads
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.engines.base import HostView
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES
@@ -73,12 +74,15 @@ def bound_elements(pid: int, group: Cgroup, pes: int) -> None:
 
     :raise OSError: the worker is gone, or this host does not allow it.
     """
-    threads = [
-        int(task.name)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        if (task / "comm").read_text().startswith(_ELEMENT_NAMES)
-    ]
-    group.bound_threads(_ELEMENTS, threads, _element_limits(pes))
+    group.bound_threads(_ELEMENTS, elements_of(pid), _element_limits(pes))
+
+
+def elements_of(pid: int) -> frozenset[int]:
+    """Threads of a worker's processing elements, as far as no guest code has run: later a thread may have any name.
+
+    :raise OSError: the worker is gone.
+    """
+    return threads.named(pid, _ELEMENT_NAMES)
 
 
 def move_processors(config: VmConfig, group: Cgroup, limits: Limits, *, pes: int, are_more: bool) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from vhost_backend.config.daemon import VmConfig
+from vhost_backend.cores import lists
 from vhost_backend.daemon.gpus import Gpu
 from virtio_proto.yaml_values import GIB, MIB
 
@@ -26,7 +27,7 @@ _GPU_NODES: Final = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 class Capacity:
     """Processors and memory of a host, as far as this process may use them."""
 
-    cores: int
+    cores: frozenset[int]
     memory_bytes: int
 
     @classmethod
@@ -36,7 +37,7 @@ class Capacity:
         for path in _OWN_LIMITS:
             text = path.read_text().strip() if path.is_file() else ""
             limits += [int(text)] if text.isdecimal() else []
-        return cls(len(os.sched_getaffinity(0)), min(limits))
+        return cls(frozenset(os.sched_getaffinity(0)), min(limits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +65,18 @@ class Excess:
     """Amount that is asked, by whom, and the amount that there is."""
     remedy: str
     """Change that would make it fit."""
+    is_allowable: bool = True
+    """True if a configuration may allow it."""
 
     def __str__(self) -> str:
-        return f"{self.text}; allowed: {self.remedy}, or overcommit: true"
+        return f"{self.text}; allowed: {self.remedy}{', or overcommit: true' if self.is_allowable else ''}"
 
 
 def excesses(shares: Sequence[Share], host: Capacity) -> list[Excess]:
     """Excesses of what the VMs may use together over what is there; none if all fits."""
     on_host = [share.vm for share in shares if share.uses_cores]
-    found = [*_of_elements(on_host, host.cores, "this host has", "core")]
+    found = [*_of_cores([share.vm for share in shares], host.cores)]
+    found += _of_elements(on_host, len(host.cores), "this host has", "core")
     needs = {
         share.vm.name: share.vm.region_bytes + (share.vm.quota.memory_bytes if share.uses_cores else 0)
         for share in shares
@@ -85,6 +89,34 @@ def excesses(shares: Sequence[Share], host: Capacity) -> list[Excess]:
         found += _of_elements(there, gpu.num_pes, has, "multiprocessor")
         found += _of_memory({vm.name: vm.quota.memory_bytes for vm in there}, gpu.memory_bytes, has, "quota.memory")
     return found
+
+
+def _of_cores(vms: Iterable[VmConfig], there: frozenset[int]) -> Iterator[Excess]:
+    """Excesses of the cores that VMs are to have for their own."""
+    owners: dict[int, str] = {}
+    asked: dict[str, int] = {}
+    for vm in vms:
+        cores = vm.quota.cores
+        if cores is None:
+            continue
+        asked[vm.name] = vm.quota.pes or 0
+        if cores == "own":
+            continue
+        shown = f"vms.{vm.name}.quota.cores is {lists.shown(cores)}"
+        if strange := cores - there:
+            text = f"{shown}, and vgcd may not use {lists.shown(strange)} here"
+            yield Excess(text, f"of {lists.shown(there)}", is_allowable=False)
+        if twice := cores & owners.keys():
+            others = ", ".join(f"vms.{owner}" for owner in sorted({owners[core] for core in twice}))
+            text = f"{shown}, and {lists.shown(twice)} {'is' if len(twice) == 1 else 'are'} for {others}"
+            yield Excess(text, "cores that no other VM has for its own", is_allowable=False)
+        owners |= dict.fromkeys(cores, vm.name)
+    total, most = sum(asked.values()), len(there) - 1
+    if total > most:
+        own = "its own" if len(asked) == 1 else "their own"
+        has = f"this host has {len(there)}, of which one stays for all others"
+        text = f"{_told(asked)} {'is' if len(asked) == 1 else 'are'} to have {total} cores for {own}, and {has}"
+        yield Excess(text, f"{most} in all", is_allowable=False)
 
 
 def _of_elements(vms: Iterable[VmConfig], most: int, has: str, name: str) -> Iterator[Excess]:

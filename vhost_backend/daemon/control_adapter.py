@@ -26,6 +26,7 @@ from vhost_backend.control.links.vm_port import (
     VmFacts,
 )
 from vhost_backend.control.links.worker_channels import WorkerChannels
+from vhost_backend.cores import lists
 from vhost_backend.daemon.allotment import figures
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu
@@ -97,7 +98,7 @@ class DaemonVm:
 
     def facts(self) -> VmFacts:
         vm, stats, cpu_time = self._vm, self._vm.stats, self._vm.cpu_time
-        choice = vm.choice
+        choice, place = vm.choice, vm.config.quarters.place
         gpu, gpu_uuid = _gpu_of(vm) if choice is None else _gpu_of_choice(choice)
         facts = VmFacts(
             vm=self.name,
@@ -122,6 +123,8 @@ class DaemonVm:
             problem=self._served.problem,
             weight=vm.config.quota.weight,
             weight_of=vm.config.quarters.sharing,
+            cores="" if place is None else lists.shown(place.elements),
+            has_own_cores=place is not None and place.own is not None,
         )
         if stats is None:
             return facts
@@ -277,6 +280,7 @@ def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
     present = figures(vm.config if vm.is_connected else configured)
     told = figures(vm.allotment.told if vm.is_connected else configured)
     limits = figures(vm.allotment.enforced if vm.is_connected else configured)
+    told["weight"] = limits["weight"] = present["weight"]  # of which neither guest nor worker knows
     used = _use_of(vm)
     return {
         "vm": vm.config.name,

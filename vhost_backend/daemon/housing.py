@@ -1,8 +1,9 @@
-"""Housing of VMs: each gets its quarters from the host, a user and a control group, while the daemon serves it."""
+"""Housing of VMs: each gets its quarters from the host while the daemon serves it: a user, a control group, processors."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -11,9 +12,11 @@ from vhost_backend.cgroups import host as cgroups
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.weights import sharing
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.cores import lists, threads
+from vhost_backend.cores.pool import CorePool
 from vhost_backend.daemon.bounds import vm_limits
 from vhost_backend.errors import HostError
-from vhost_backend.quarters import NOWHERE
+from vhost_backend.quarters import NOWHERE, Weight
 from vhost_backend.sandbox import spawn
 from vhost_backend.users import UserRange
 
@@ -28,6 +31,8 @@ class Housing:
     """Range of users of which each VM gets one; None: all share a user."""
     home: Cgroup | None = None
     """Group in which each VM gets one; None: the host has no control groups, or they are off."""
+    cores: CorePool | None = None
+    """Processors of VMs; None: VMs have none for their own."""
 
     @classmethod
     def open(cls, config: DaemonConfig, lease: contextlib.ExitStack) -> Self:
@@ -35,14 +40,16 @@ class Housing:
 
         :raise HostError: the configuration demands what the host does not have.
         """
-        return cls(_users(config), _home(config, lease))
+        cores = CorePool(os.sched_getaffinity(0))
+        lease.enter_context(cores.watched(lambda: _keep_off_others(cores)))
+        return cls(_users(config), _home(config, lease), cores)
 
     def house(self, vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
         """Gives a VM its quarters, which `lease` gives back.
 
-        :raise HostError: no user is free, or the host makes no control group.
+        :raise HostError: no user is free, the host makes no control group, or has not the processors.
         """
-        quarters = replace(NOWHERE, weight=vm.quota.weight)
+        quarters = replace(NOWHERE, weight=Weight(vm.quota.weight))
         if self.among is not None:
             user = users.claim(vm.uuid, self.among)
             lease.callback(user.close)
@@ -54,10 +61,24 @@ class Housing:
                 raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
             lease.callback(self.home.leave, group)
             quarters = replace(quarters, cgroup=group)
+        if self.cores is not None:
+            place = lease.enter_context(self.cores.place(vm.name, vm.quota.cores, vm.quota.pes))
+            quarters = replace(quarters, place=place)
         if quarters != NOWHERE:
             shown = None if quarters.cgroup is None else str(quarters.cgroup)
-            log.get_logger(vm=vm.name).info("housed", user=quarters.user, group=shown, weight=vm.quota.weight)
+            own = None if vm.quota.cores is None or quarters.place is None else lists.shown(quarters.place.elements)
+            log.get_logger(vm=vm.name).info(
+                "housed", user=quarters.user, group=shown, weight=vm.quota.weight, cores=own
+            )
         return replace(vm, quarters=quarters)
+
+
+def _keep_off_others(cores: CorePool) -> None:
+    """Keeps this process, and those that it starts, off the processors that VMs have for their own."""
+    try:
+        threads.settle(os.getpid(), cores.shared)
+    except OSError as error:
+        log.get_logger().warning("daemon_not_moved", cores=lists.shown(cores.shared), why=str(error))
 
 
 def describe(config: DaemonConfig) -> list[str]:
@@ -68,6 +89,10 @@ def describe(config: DaemonConfig) -> list[str]:
     except HostError as error:
         demanded = "" if config.users is None else f"users {config.users} cannot be had, and vgcd run will not start: "
         lines.append(f"{demanded or 'all VMs share a user: '}{error}")
+    for vm in config.vms:
+        if vm.quota.cores is not None:
+            which = f"{vm.quota.pes} cores" if vm.quota.cores == "own" else f"the cores {lists.shown(vm.quota.cores)}"
+            lines.append(f"{vm.name} gets {which} for its own, which vgcd and other VMs keep off")
     if config.cgroups == "off":
         return lines
     try:

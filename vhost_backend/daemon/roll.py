@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
-from vhost_backend.config.daemon import DaemonConfig, VmConfig, with_vms
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, with_vms, wrong_cores
 from vhost_backend.errors import ConfigError, HostError
 from virtio_proto.control.api import VmOrigin
 
@@ -60,7 +60,10 @@ class Roll:
         :raise ConfigError: the settings of an added VM are wrong, or contradict those of a different VM.
         """
         made = with_vms(self.base, {name: vm.settings for name, vm in self.added.items()}, _ADDED)
-        return replace(made, vms=tuple(_limited(vm, self.limits.get(vm.name, {})) for vm in made.vms))
+        vms = tuple(_limited(vm, self.limits.get(vm.name, {})) for vm in made.vms)
+        if wrong := [problem for vm in vms if (problem := wrong_cores(vm))]:
+            raise ConfigError(wrong)
+        return replace(made, vms=vms)
 
     def with_base(self, base: DaemonConfig) -> Self:
         """The roll after the configuration has been read again, which brings back its limits."""
@@ -108,7 +111,7 @@ class Roll:
 
 
 def _limited(vm: VmConfig, limits: Mapping[str, int]) -> VmConfig:
-    quota = {name: value for name, value in limits.items() if name != "deadline_ns"}
+    quota: dict[str, Any] = {name: value for name, value in limits.items() if name != "deadline_ns"}
     return replace(vm, quota=replace(vm.quota, **quota), deadline_ns=limits.get("deadline_ns", vm.deadline_ns))
 
 

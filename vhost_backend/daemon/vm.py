@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,7 +23,7 @@ from vhost_backend.daemon.frontend_side import FrontendSide
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
-from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
+from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker, worker_of
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -216,12 +217,27 @@ class Vm:
 
         Other settings stay as they are.
         """
+        is_weighed = self._weigh(wanted.quota.weight)
         asked = with_limits(self.config, wanted)
         if limits_of(asked) == limits_of(self.config):
-            return False
+            return is_weighed
         if self._frontend is not None and self.is_connected:
-            return self._frontend.slot.change_limits(asked)
+            return self._frontend.slot.change_limits(asked) or is_weighed
         self.allotment.change(asked)
+        return True
+
+    def _weigh(self, weight: int) -> bool:
+        """Gives the VM another weight; False: it has this one, or the host does not allow it."""
+        config, pid = self.config, self.worker_pid
+        if weight == config.quota.weight:
+            return False
+        try:
+            config.quarters.weigh(weight, None if pid is None else worker_of(pid))
+        except OSError as error:
+            self._log.warning("weight_not_changed", weight=weight, why=str(error))
+            return False
+        self.allotment.config = replace(config, quota=replace(config.quota, weight=weight))
+        self._log.info("weight_changed", weight=weight, before=config.quota.weight)
         return True
 
     # ---- requests of the control system ----------------------------------------------------------

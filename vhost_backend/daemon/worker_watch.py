@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection
+from functools import partial
 
 from vhost_backend.cgroups.group import Cgroup
-from vhost_backend.daemon.bounds import bound_elements
+from vhost_backend.cores import lists, threads
+from vhost_backend.cores.pool import Place
+from vhost_backend.daemon.bounds import bound_elements, elements_of
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
 from vhost_backend.daemon.engines import Choice
@@ -43,16 +47,19 @@ class WorkerWatch:
         self._is_migrating = is_migrating
         self._pid = 0
         self._heartbeat: Heartbeat | None = None
+        self._placed = contextlib.ExitStack()
 
     def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
-        """Bounds the elements of a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and starts its
-        heartbeat.
+        """Bounds and places the elements of a worker of `choice` that begins to serve, which the daemon started as `pid` in
+        `room`, and starts its heartbeat.
         """
         self.end()
         self._pid = pid
         is_on_gpu = choice.gpu is not None
         if choice.engine == "cpu" and room.cgroup is not None:
             self._bound_elements(pid, room.cgroup)
+        if room.place is not None:
+            self._place(worker_of(pid), room.place, has_elements=choice.engine == "cpu")
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -73,6 +80,7 @@ class WorkerWatch:
 
     def end(self) -> None:
         """Ends the heartbeat; a second call does nothing."""
+        self._placed.close()
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
@@ -84,6 +92,26 @@ class WorkerWatch:
             pass  # the worker has just ended
         except OSError as error:
             self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))
+
+    def _place(self, worker: int, place: Place, *, has_elements: bool) -> None:
+        """Has the worker run on the VM's processors, also when the VM gets others."""
+        own = place.own if has_elements else None
+        if own is not None:
+            self._on_cores(place.others, lambda: threads.place(worker, elements_of(worker), own, place.others))
+        elif place.pool.is_divided:
+            self._move(worker, place)
+        self._placed.enter_context(place.pool.watched(partial(self._move, worker, place)))
+
+    def _move(self, worker: int, place: Place) -> None:
+        self._on_cores(place.others, lambda: threads.move(worker, place.own or frozenset(), place.others))
+
+    def _on_cores(self, cores: Collection[int], move: Callable[[], None]) -> None:
+        try:
+            move()
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the worker has just ended
+        except OSError as error:
+            self._vm.log.warning("worker_not_moved", pid=self._pid, cores=lists.shown(cores), why=str(error))
 
     def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns

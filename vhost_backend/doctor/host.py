@@ -13,6 +13,7 @@ from typing import Final
 
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.cgroups import weights
+from vhost_backend.cores import lists
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
 from vhost_backend.doctor.finding import Finding
@@ -135,6 +136,16 @@ def _weights() -> Iterator[Finding]:
     yield Finding("weights of VMs", ok=True, text=text, optional=True)
 
 
+def _cores() -> Iterator[Finding]:
+    """Says how `quota.cores` holds, and how many there are."""
+    there = os.sched_getaffinity(0)
+    text = (
+        f"{len(there) - 1} of {lists.shown(there)}: by the affinity of threads, which no sandboxed process can change"
+    )
+    hint = "a host with two processors, or fewer bounds on those of vgcd (CPUAffinity=, AllowedCPUs=)"
+    yield Finding("cores of VMs' own", len(there) > 1, text, hint, optional=True)
+
+
 def _qemu() -> Iterator[Finding]:
     program = shutil.which(QEMU)
     hint = f"QEMU 10.2 or later, for its {QEMU_DEVICE}; in a checkout, 'python -m tools.qemu' unpacks Debian's and says where"
@@ -178,6 +189,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _users,
     _cgroups,
     _weights,
+    _cores,
     _compiler,
     _shared_memory,
     gpu_doctor.examine,

@@ -109,6 +109,11 @@ class VmInfo(TypedDict):
     """Share of the host's processors beside other VMs that have work, `quota.weight` of the configuration."""
     weight_of: NotRequired[Literal["cgroup1", "cgroup2", "session", "thread"]]
     """Unit that the weight counts for: the VM's control group, or a session of processes or each thread, by nice values."""
+    cores: NotRequired[str]
+    """Processors of the host on which the elements run, such as 2-5, if they are not those of a GPU: absent on a host that
+    does not tell."""
+    own_cores: NotRequired[bool]
+    """True if no other VM of the daemon runs on them, `quota.cores` of the configuration."""
     generation: int
     """Generation of the worker: rises whenever the worker is replaced."""
     allotment: NotRequired[int]

@@ -50,6 +50,7 @@ _SETTINGS: Final[dict[str, tuple[str, str]]] = {
     "contexts": ("N", "contexts it may have"),
     "streams": ("N", "streams of each context"),
     "weight": ("N", "its share of the host's processors beside other VMs, 1 to 10000"),
+    "cores": ("LIST", "processors of the host for its elements alone, such as 2-5, or own: as many as --pes"),
     "deadline": ("TIME", "longest time a kernel may run"),
     "num_queues": ("N", "virtqueues"),
     "sandbox": ("MODE", "strict, best-effort or permissive"),
@@ -118,6 +119,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--queue-depth", type=positive, metavar="N", help="requests in flight, all queues together")
     limits.add_argument("--contexts", type=positive, metavar="N")
     limits.add_argument("--streams", type=positive, metavar="N", help="of each context")
+    limits.add_argument("--weight", type=positive, metavar="N", help="share of the host's processors beside other VMs")
     limits.add_argument("--deadline", type=_time, metavar="T", help="longest time of a launch, such as 500ms, 10s, 2m")
 
 
@@ -208,6 +210,7 @@ async def _limits(context: Context) -> int:
         "queue_depth": given.queue_depth,
         "contexts": given.contexts,
         "streams": given.streams,
+        "weight": given.weight,
         "deadline_ns": given.deadline,
     }
     is_change = any(value is not None for value in asked.values())

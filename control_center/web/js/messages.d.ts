@@ -134,6 +134,7 @@ export type AddVmRequest = {
   contexts?: number | null;
   streams?: number | null;
   weight?: number | null;
+  cores?: string | null;
   deadline?: string | null;
   num_queues?: number | null;
   sandbox?: string | null;
@@ -415,6 +416,7 @@ export type LimitFigures = {
   pes: number | null;
   queue_depth: number;
   streams: number;
+  weight: number;
 };
 
 /** Limits of a VM on their way from the configuration to its worker. */
@@ -627,6 +629,7 @@ export type SetLimitsRequest = {
   queue_depth?: number | null;
   contexts?: number | null;
   streams?: number | null;
+  weight?: number | null;
   deadline_ns?: number | null;
 };
 
@@ -759,6 +762,7 @@ export type VmInfo = {
   clock_error_ns?: number | null;
   compiling?: number;
   confined_to: number[] | null;
+  cores?: string;
   cpu_ns?: number;
   exceeded?: string[];
   firmware: string;
@@ -769,6 +773,7 @@ export type VmInfo = {
   memory_quota_bytes: number;
   memory_used_bytes: number;
   origin?: "added" | "command line" | "file" | "leaving" | "persisted";
+  own_cores?: boolean;
   pes: number;
   problem?: string;
   quiesced?: boolean;

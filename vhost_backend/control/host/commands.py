@@ -60,6 +60,7 @@ class HostCommands:
             "quiesced": facts.quiesced,
             "weight": facts.weight,
             "weight_of": facts.weight_of,
+            "own_cores": facts.has_own_cores,
             "generation": facts.generation,
             "allotment": facts.allotment,
             "acknowledged": facts.acknowledged or None,
@@ -77,6 +78,8 @@ class HostCommands:
             "firmware": self._firmware(side.name),
             "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),
         }
+        if facts.cores:
+            info["cores"] = facts.cores
         if facts.exceeded:
             info["exceeded"] = list(facts.exceeded)
         if facts.unseen:

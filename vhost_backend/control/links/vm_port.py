@@ -64,6 +64,10 @@ class VmFacts:
     weight: int = USUAL_WEIGHT
     weight_of: Sharing = "thread"
     """Unit that the weight counts for."""
+    cores: str = ""
+    """Processors that the VM's elements run on, if they do; "" if the host does not tell."""
+    has_own_cores: bool = False
+    """True if no other VM runs on them."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class VmChanges(TypedDict):
     """Removed and changed VMs that still have a QEMU, whose end they wait for."""
 
 
-_QUOTA = ("pes", "memory", "queue_depth", "contexts", "streams", "weight")
+_QUOTA = ("pes", "memory", "queue_depth", "contexts", "streams", "weight", "cores")
 """Fields of `AddVm` that stand under ``quota`` in the configuration."""
 
 
@@ -79,6 +79,7 @@ class AddVm(Verb):
         contexts: int | None = None
         streams: int | None = None
         weight: int | None = None
+        cores: Annotated[str, Meta(description="own, or processors of the host such as 2-5.")] | None = None
         deadline: Annotated[str, Meta(description="A time such as 500ms, 10s or 2m.")] | None = None
         num_queues: int | None = None
         sandbox: str | None = None
@@ -116,6 +117,8 @@ class LimitFigures(TypedDict):
     queue_depth: int
     contexts: int
     streams: int
+    weight: int
+    """Share of the host's processors beside other VMs. The guest is not told."""
     deadline_ns: int
 
 
@@ -186,6 +189,7 @@ class SetLimits(Verb):
         queue_depth: Annotated[int, Meta(ge=1, le=LIMITS["MAX_QUEUES"] * LIMITS["MAX_QUEUE_SIZE"])] | None = None
         contexts: Annotated[int, Meta(ge=1, le=LIMITS["MAX_CONTEXTS"])] | None = None
         streams: Annotated[int, Meta(ge=1, le=LIMITS["MAX_STREAMS"])] | None = None
+        weight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
         deadline_ns: Annotated[int, Meta(ge=MIN_DEADLINE_NS, le=MAX_DEADLINE_NS)] | None = None
 
         def __post_init__(self) -> None:

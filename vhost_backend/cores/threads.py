@@ -1,0 +1,77 @@
+"""Threads on the processors that their VM may use. Their process may not change it: its system call filter does not allow it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final
+
+_PASSES: Final = 64
+"""Passes over a process's threads, each of which may start further ones meanwhile; they inherit the processors."""
+
+
+class RestlessError(OSError):
+    """A process starts threads faster than they can be moved."""
+
+
+def settle(pid: int, cores: Collection[int]) -> None:
+    """Has all threads of a process run on `cores`.
+
+    :raise OSError: the process is gone, or this one may not do it.
+    """
+    _settle(pid, lambda _thread, _present: cores)
+
+
+def place(pid: int, elements: Collection[int], own: Collection[int], others: Collection[int]) -> None:
+    """Has the threads `elements` of a process run on the processors `own`, and all others on `others`.
+
+    :raise OSError: the process is gone, or this one may not do it.
+    """
+    _settle(pid, lambda thread, _present: own if thread in elements else others)
+
+
+def move(pid: int, own: frozenset[int], others: Collection[int]) -> None:
+    """Has all threads of a process that do not run on `own` alone run on `others`.
+
+    :raise OSError: the process is gone, or this one may not do it.
+    """
+    _settle(pid, lambda _thread, present: present if present <= own else others)
+
+
+def named(pid: int, beginning: str) -> frozenset[int]:
+    """Threads of a process whose names begin like this; guest code may give its threads any name.
+
+    :raise OSError: the process is gone.
+    """
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return frozenset(int(task.name) for task in tasks if _name(task).startswith(beginning))
+
+
+def _settle(pid: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> None:
+    """Moves threads until none is left to move. `wanted`: processors of a thread, by its number and its present ones."""
+    for _ in range(_PASSES):
+        moved = [_move(int(task.name), wanted) for task in Path(f"/proc/{pid}/task").iterdir()]
+        if not any(moved):
+            return
+    raise RestlessError(f"process {pid} starts threads without end")
+
+
+def _move(thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> bool:
+    """True if the thread was elsewhere."""
+    try:
+        present = frozenset(os.sched_getaffinity(thread))
+        cores = frozenset(wanted(thread, present))
+        if cores == present:
+            return False
+        os.sched_setaffinity(thread, cores)
+    except ProcessLookupError:
+        pass  # it has just ended
+    return True
+
+
+def _name(task: Path) -> str:
+    try:
+        return (task / "comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
