@@ -56,8 +56,10 @@ def least_nice(proc: Path = Path("/proc/self")) -> int:
 def renice(pid: int, nice: int) -> None:
     """Gives a process that runs the nice value that children with `nice` added have, and its session that of `nice`.
 
-    :raise OSError: the process is gone, or this one may not raise its priority.
+    :raise OSError: the process is gone, this one may not raise its priority, or (EAGAIN) not so soon after another change.
     """
+    with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
     value = min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
     for _ in range(_PASSES):
         others = [task for task in _threads(pid) if _nice_value(task) not in (value, None)]
@@ -66,8 +68,6 @@ def renice(pid: int, nice: int) -> None:
         for task in others:
             with contextlib.suppress(ProcessLookupError):
                 os.setpriority(os.PRIO_PROCESS, task, value)
-    with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
-        Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def _threads(pid: int) -> list[int]:

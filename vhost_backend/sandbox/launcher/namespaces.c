@@ -1,14 +1,21 @@
 #define _GNU_SOURCE
 #include "launcher.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+/* The kernel takes a change of a session's nice value from ordinary users ten times a second, all users together. */
+#define AUTOGROUP_TRIES 10
+#define AUTOGROUP_PAUSE_NS 110000000
 
 int vgc_open_proc(void)
 {
@@ -77,29 +84,32 @@ void vgc_map_job(int proc_fd, pid_t job, const struct vgc_options *options)
     write_map(proc_fd, job, "gid_map", options->own_root ? 0 : gid, gid);
 }
 
-/* Writes a number into a file of the job's /proc. A courtesy to the host, no wall: failure is no error. */
-static void offer(int proc_fd, pid_t job, const char *name, int number)
+/* Writes a number into a file of the job's /proc. A courtesy to the host, no wall: failure is no error. False: the
+ * kernel takes the number later. */
+static bool offer(int proc_fd, pid_t job, const char *name, int number)
 {
     char path[64];
     snprintf(path, sizeof(path), "%d/%s", (int)job, name);
     int fd = openat(proc_fd, path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
-    dprintf(fd, "%d", number);
+        return true;
+    bool later = dprintf(fd, "%d", number) < 0 && errno == EAGAIN;
     close(fd);
+    return !later;
 }
 
 /* Has the kernel's out-of-memory killer prefer the job. */
 void vgc_offer_to_oom_killer(int proc_fd, pid_t job, int score)
 {
-    offer(proc_fd, job, "oom_score_adj", score);
+    (void)offer(proc_fd, job, "oom_score_adj", score);
 }
 
 /* Gives the job's session its weight beside others, once the job has one. Where the kernel shares processors among
  * sessions (autogroup), the nice values of processes count within their session only. */
 void vgc_weigh_session(int proc_fd, pid_t job, int nice)
 {
-    offer(proc_fd, job, "autogroup", nice);
+    for (int tries = 0; !offer(proc_fd, job, "autogroup", nice) && tries < AUTOGROUP_TRIES; tries++)
+        nanosleep(&(struct timespec){.tv_nsec = AUTOGROUP_PAUSE_NS}, NULL);
 }
 
 void vgc_drop_capabilities(void)
