@@ -8,6 +8,7 @@ PYTHON_SOURCES = $(wildcard $(SOURCES))
 C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
 PYTEST := $(PYTHON) -m pytest
 # A process that crashes ends the run: xdist, which would start another, then waits for ever for the last tests.
+EXCEPT_PASSED := -p tests.passed --except-passed build/asan-passed
 SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0
 
 .DELETE_ON_ERROR:
@@ -53,10 +54,14 @@ unit: build
 	$(PYTEST) -q $(SIDE_BY_SIDE) tests/unit
 
 .PHONY: test
-test: lint image test-asan  ## everything: check, protocol tests, sanitizers, fuzzing in brief, VM boots
+test: lint image test-asan  ## every test: on sanitized C code, the others on ordinary code; fuzzing in brief, VM boots
 	@$(PYTHON) -m tools.image --development
-	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/protocol tests/hostile
+	$(PYTEST) $(SIDE_BY_SIDE) $(EXCEPT_PASSED) tests/unit tests/protocol tests/hostile
 	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/hostile
+
+.PHONY: nightly
+nightly: EXCEPT_PASSED :=
+nightly: test  ## as test, and those that have run on sanitized code on ordinary code, too
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan

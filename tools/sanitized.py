@@ -5,7 +5,8 @@ sanitized itself: the runtimes are preloaded, and leaks are not looked for, as P
 is thread-local memory followed, which only that search needs: gcc 12's runtime may read its list of it when a thread has
 ended and the list is no longer there.
 
-``python -m tools.sanitized [pytest arguments]``; without arguments, the unit and protocol tests.
+``python -m tools.sanitized [pytest arguments]``; without arguments, the unit and protocol tests. The names of those that
+pass are then in `PASSED`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final
 from tools.common import BUILD, REPOSITORY, say
 
 MIRROR: Final = BUILD / "asan"
+PASSED: Final = BUILD / "asan-passed"
 SANITIZERS: Final = "address,undefined"
 RUNTIMES: Final = ("libasan.so", "libubsan.so")
 BEHIND_WALLS: Final = (
@@ -71,6 +73,7 @@ WITHOUT_OUR_C: Final = (
 """Tests that use no C code of ours, or clang or NVIDIA's compilers, which do not run with preloaded sanitizers."""
 
 DEFAULT_TESTS: Final = (
+    *("-p", "tests.passed", f"--record-passed={PASSED}"),
     *("-q", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--max-worker-restart", "0"),
     *("tests/unit", "tests/protocol"),
     *(f"--deselect={name}" for name in BEHIND_WALLS),
