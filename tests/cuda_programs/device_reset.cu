@@ -2,11 +2,13 @@
 #include "check.h"
 
 __device__ int counter = 1;
+__managed__ int managed = 5;
 
 __global__ void count(int *out)
 {
     counter += 1;
     *out = counter;
+    managed += 1;
 }
 
 int main()
@@ -26,7 +28,16 @@ int main()
     CHECK(cudaMalloc(&device, sizeof value));
     count<<<1, 1>>>(device);
     CHECK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
-    EXPECT_EQUAL(value, 2); /* variables have their initial values again */
+    EXPECT_EQUAL(value, 2);                   /* variables have their initial values again */
+    for (int round = 0; round < 5; round++) { /* the program comes where it has been, with all its variables */
+        CHECK(cudaDeviceReset());
+        managed = round;
+        CHECK(cudaMalloc(&device, sizeof value));
+        count<<<1, 1>>>(device);
+        CHECK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+        EXPECT_EQUAL(value, 2);
+        EXPECT_EQUAL(managed, round + 1);
+    }
     CHECK(cudaDeviceReset());
     CHECK(cudaDeviceReset());
     return finish();

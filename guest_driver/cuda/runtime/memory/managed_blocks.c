@@ -123,9 +123,14 @@ cudaError_t rt_block_end(struct rt_block *block, bool is_lost)
                                    .is_reserved = true};
     cudaError_t error = cudaSuccess;
     bool is_spare = block->is_spare;
+    bool is_of_variables = !is_spare && block->spans != NULL;
     if (is_spare)
         rt_spare_unmap(block->begin, block->size);
+    if (is_of_variables) /* all of its pages, in which other variables lie, too */
+        (void)munmap(block->begin, block->size);
     rt_block_free(block);
+    if (is_of_variables)
+        return cudaSuccess;
     if ((is_spare || is_lost) && taken.size > 0)
         rt_release(taken.begin, taken.size);
     else if (!is_spare)
