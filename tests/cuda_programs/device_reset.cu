@@ -38,6 +38,12 @@ int main()
         EXPECT_EQUAL(value, 2);
         EXPECT_EQUAL(managed, round + 1);
     }
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    count<<<1, 1, 0, stream>>>(device);
+    CHECK(cudaDeviceReset());
+    CHECK(cudaMalloc(&device, sizeof value)); /* no capture is there any more that would forbid it */
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaDeviceReset());
     CHECK(cudaDeviceReset());
     return finish();

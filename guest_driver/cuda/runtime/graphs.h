@@ -29,6 +29,8 @@ bool rt_is_captured_event(cudaEvent_t event);
 void rt_forget_captures(cudaEvent_t event);
 /* The stream is about to go. */
 void rt_end_captures_of(struct CUstream_st *stream);
+/* The device is reset: its captures end, and nobody gets their graphs. To be called before streams are forgotten. */
+void rt_captures_forget(const struct rt_device *device);
 
 /* ---- segments.c -------------------------------------------------------------------------------------------------- */
 

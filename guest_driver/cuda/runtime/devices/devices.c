@@ -378,6 +378,7 @@ RT_API cudaError_t cudaDeviceReset(void)
     rt_print(device);
     int result = vgc_reset(opened);
     rt_programs_forget(device);
+    rt_captures_forget(device);
     rt_streams_forget(device);
     rt_managed_variables_forget(device);
     rt_managed_forget(device);

@@ -83,20 +83,37 @@ cudaError_t rt_spoil_capture(struct rt_capture *capture, cudaError_t error, cons
     return rt_explain(error, "%s; the capture is invalid now", why);
 }
 
+/* Ends a capture that nobody will get the graph of. */
+static void abandon(struct rt_capture *capture)
+{
+    struct CUgraph_st *graph = capture->owns_graph ? capture->graph : NULL;
+    rt_finish_capture(capture);
+    if (graph != NULL)
+        rt_free_graph(graph);
+}
+
 void rt_end_captures_of(struct CUstream_st *stream)
 {
     (void)pthread_mutex_lock(&rt_captures_lock);
     struct rt_capture *capture = rt_capture_of(stream);
     if (capture != NULL && capture->origin == stream) {
-        struct CUgraph_st *graph = capture->owns_graph ? capture->graph : NULL;
-        rt_finish_capture(capture);
-        if (graph != NULL)
-            rt_free_graph(graph);
+        abandon(capture);
     } else if (capture != NULL && !add_all(&capture->left, &stream->tail)) {
         (void)rt_spoil_capture(capture, cudaErrorMemoryAllocation,
                                "no memory to keep what a destroyed stream has done");
     }
     clear_tail(&stream->tail);
+    (void)pthread_mutex_unlock(&rt_captures_lock);
+}
+
+void rt_captures_forget(const struct rt_device *device)
+{
+    (void)pthread_mutex_lock(&rt_captures_lock);
+    for (struct rt_capture *capture = rt_captures, *next; capture != NULL; capture = next) {
+        next = capture->next;
+        if (capture->origin->device == device)
+            abandon(capture);
+    }
     (void)pthread_mutex_unlock(&rt_captures_lock);
 }
 
