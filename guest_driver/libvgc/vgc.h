@@ -378,6 +378,9 @@ VGC_API int vgc_grant(const struct vgc_options *options, uint32_t group_id);
 VGC_API void vgc_options_init(struct vgc_options *options);
 VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */
 VGC_API void vgc_close(struct vgc_device *device); /* waits for this process's jobs; NULL is allowed */
+/* For the end of a process whose other threads may still be in calls: gives back what it has on the device and frees
+ * nothing here. Calls fail from then on. NULL is allowed. */
+VGC_API void vgc_end(struct vgc_device *device);
 VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
 /* Time-out in ns of waits that are given none: see vgc_options. */
 VGC_API uint64_t vgc_request_timeout(const struct vgc_device *device);

@@ -13,7 +13,8 @@ struct rt_unit { /* an object file's GPU part */
     const void *data;    /* struct vgc_cuda_blob, or NVIDIA's fat binary */
     const void *library; /* base of the executable or shared library that it lies in */
     struct rt_program *programs[RT_MAX_DEVICES];
-    bool has_local; /* CPU versions of kernels */
+    bool is_of_program; /* of the executable: it is never unloaded */
+    bool has_local;     /* CPU versions of kernels */
     bool has_opened;
     uint64_t local_digest;
     const struct vgc_local_table *local; /* once opened; NULL: they cannot be used */

@@ -256,6 +256,12 @@ void vgc_close(struct vgc_device *device)
     free_device(device, quiet && vgc_state_self(device)->intent_offset == 0 && vgc_state_self(device)->context == 0);
 }
 
+void vgc_end(struct vgc_device *device)
+{
+    if (device != NULL && device->pid == getpid())
+        context_destroy(device);
+}
+
 int vgc_reset(struct vgc_device *device)
 {
     if (device->pid != getpid())

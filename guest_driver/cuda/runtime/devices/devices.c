@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime.h"
@@ -14,6 +15,7 @@ static uint32_t indices[RT_MAX_DEVICES];
 static int num_devices;
 static _Atomic int num_opened; /* devices that have been opened, ever */
 static int find_result = VGC_OK;
+static _Atomic bool is_closed; /* the process ends, or this library is unloaded */
 static _Thread_local int current;
 
 /* ---- finding -------------------------------------------------------------------------------- */
@@ -107,27 +109,46 @@ int rt_ordinal(void)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static void close_devices(void)
+/* Threads are links of this folder, beside its own two. */
+static bool is_only_thread(void)
+{
+    struct stat tasks;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
+}
+
+static void close_device(struct rt_device *place, bool may_free)
+{
+    struct vgc_device *device = atomic_load(&place->device);
+    if (device == NULL)
+        return;
+    rt_marks_end(device);
+    if (may_free)
+        atomic_store(&place->device, NULL);
+    (void)vgc_synchronize(device); /* what is put off behind functions of the host is not begun any more */
+    atomic_store(&place->device, device);
+    rt_print(place);
+    if (may_free) {
+        atomic_store(&place->device, NULL);
+        vgc_close(device);
+    } else {
+        vgc_end(device);
+    }
+}
+
+/* At the end of the process, behind the destructors of all that uses this library. Other threads may be in calls. */
+__attribute__((destructor)) static void close_devices(void)
 {
     if (rt_is_forked)
         return;
-    for (int i = 0; i < num_devices; i++) {
-        struct vgc_device *device = atomic_exchange(&devices[i].device, NULL);
-        if (device == NULL)
-            continue;
-        rt_marks_end(device);
-        (void)vgc_synchronize(device); /* what is put off behind functions of the host is not begun any more */
-        atomic_store(&devices[i].device, device);
-        rt_print(&devices[i]);
-        atomic_store(&devices[i].device, NULL);
-        vgc_close(device);
-    }
+    atomic_store(&is_closed, true);
+    bool is_alone = is_only_thread();
+    for (int i = 0; i < num_devices; i++)
+        close_device(&devices[i], is_alone);
 }
 
 /* With open_mutex. */
 static int open_device(struct rt_device *device)
 {
-    static bool closes_at_exit;
     struct vgc_options options;
     struct vgc_device *opened;
     vgc_options_init(&options);
@@ -144,8 +165,6 @@ static int open_device(struct rt_device *device)
     rt_watch_forks();
     atomic_store_explicit(&device->device, opened, memory_order_release);
     atomic_fetch_add(&num_opened, 1);
-    if (!closes_at_exit)
-        closes_at_exit = atexit(close_devices) == 0;
     return VGC_OK;
 }
 
@@ -185,6 +204,8 @@ cudaError_t rt_device(int ordinal, struct rt_device **out)
 {
     if (rt_is_forked)
         return rt_explain(cudaErrorInitializationError, "this process was forked from one that had used CUDA");
+    if (atomic_load_explicit(&is_closed, memory_order_relaxed))
+        return rt_explain(cudaErrorCudartUnloading, "the process is about to end");
     if (rt_is_called_back)
         return rt_explain(cudaErrorNotPermitted, "a function that a stream calls may not use CUDA");
     struct rt_device *device = rt_device_at(ordinal);

@@ -3,6 +3,7 @@
  * Functions are looked up at every launch: a table with open addressing, replaced as a whole when it grows, which
  * readers look at without a lock. Entries and tables stay for the life of the process, as readers may hold them. */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,9 +182,13 @@ RT_API void **__cudaRegisterFatBinary(const struct vgc_cuda_wrapper *wrapper)
     if (unit == NULL)
         abort();
     Dl_info where;
+    struct link_map *map = NULL;
     unit->data = wrapper->data;
     unit->has_local = rt_has_local(unit);
-    unit->library = dladdr(wrapper, &where) != 0 ? where.dli_fbase : NULL;
+    if (dladdr1(wrapper, &where, (void **)&map, RTLD_DL_LINKMAP) != 0) {
+        unit->library = where.dli_fbase;
+        unit->is_of_program = map != NULL && map->l_prev == NULL; /* the executable comes first */
+    }
     rt_registry_lock();
     unit->next = units;
     units = unit;
@@ -207,6 +212,8 @@ RT_API void __cudaUnregisterFatBinary(void **handle)
     struct rt_unit *unit = (struct rt_unit *)handle;
     if (rt_is_forked)
         return; /* a thread of the parent may have held the lock, and what is loaded is the parent's */
+    if (unit->is_of_program)
+        return; /* the process ends: destructors and other threads may still launch */
     rt_registry_lock();
     for (struct rt_unit **at = &units; *at != NULL; at = &(*at)->next) {
         if (*at == unit) {
