@@ -62,6 +62,10 @@ void rt_faults_install(rt_fault_function *resolve)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     struct sigaction now;
+    sigset_t faults;
+    (void)sigemptyset(&faults);
+    (void)sigaddset(&faults, SIGSEGV);
+    (void)pthread_sigmask(SIG_UNBLOCK, &faults, NULL); /* or the kernel ends a thread that touches such memory */
     (void)pthread_mutex_lock(&mutex);
     resolve_fault = resolve;
     if (sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_sigaction != on_fault) {
