@@ -1,6 +1,12 @@
 // Rule: memory that is not there is refused without harm, and all that was there is there again when it is freed.
+// Kernels run then whose program had no room before.
 #include "check.h"
 #include <vector>
+
+__global__ void call(int *out)
+{
+    *out = 7;
+}
 
 static std::vector<void *> taken(size_t piece)
 {
@@ -36,5 +42,16 @@ int main()
     size_t again;
     CHECK(cudaMemGetInfo(&again, &total));
     EXPECT_EQUAL(again, available);
+
+    std::vector<void *> blocks = taken(64 << 10);
+    call<<<1, 1>>>((int *)blocks[0]);
+    (void)cudaGetLastError(); /* a device may have loaded it before */
+    CHECK(cudaDeviceSynchronize());
+    int value = 0;
+    for (size_t i = 1; i < blocks.size(); i++)
+        CHECK(cudaFree(blocks[i]));
+    call<<<1, 1>>>((int *)blocks[0]);
+    CHECK(cudaMemcpy(&value, blocks[0], sizeof value, cudaMemcpyDeviceToHost));
+    EXPECT_EQUAL(value, 7);
     return finish();
 }

@@ -188,6 +188,12 @@ static void note_variables(struct rt_device *device, const struct rt_unit *unit)
         atomic_store(&device->only_there, "a variable");
 }
 
+/* Would loading end like that again? Memory may be there the next time. */
+static bool is_final(int result)
+{
+    return result == VGC_OK || result == VGC_COMPILE_FAILED || result == VGC_UNSUPPORTED;
+}
+
 /* With the registry's lock. The order of registration is that of the linker, backwards. */
 static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct rt_program **out)
 {
@@ -211,6 +217,12 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
     rt_progress_end(&progress);
     program->error = error_of_load(program->result, unit);
     program->users = count;
+    if (!is_final(program->result)) {
+        cudaError_t error = program->error;
+        free(units);
+        free(program);
+        return error;
+    }
     for (uint32_t i = 0; i < count; i++) {
         units[i]->programs[device->ordinal] = program;
         note_variables(device, units[i]);
