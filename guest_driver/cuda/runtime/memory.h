@@ -156,6 +156,8 @@ bool rt_managed_variables_wait(void);
 /* The variable's address for one that host code took before a device was open; else `memory`. */
 const void *rt_managed_variable_now(const void *memory);
 void rt_managed_variables_forget(struct rt_device *device);
+/* The unit, and all of its program, is about to go. */
+void rt_managed_variables_unload(const struct rt_unit *unit);
 
 /* ---- faults.c: touching managed memory that is on the device ----------------------------------------------------- */
 

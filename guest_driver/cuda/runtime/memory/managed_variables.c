@@ -149,16 +149,18 @@ void rt_managed_variables_place(struct rt_device *device)
     size_t pending = atomic_load(&num_pending);
     struct placed **list = calloc(pending + 1, sizeof(struct placed *));
     size_t count = 0;
+    size_t left = 0; /* for later: their program has no room */
     for (struct placed *placed = variables; list != NULL && placed != NULL && count < pending; placed = placed->next) {
         if (placed->address != 0)
             continue;
         cudaError_t error = rt_load_variable(device, placed->variable, &placed->address);
+        left += error == cudaErrorMemoryAllocation;
         if (error == cudaSuccess)
             list[count++] = placed;
         else if (error == cudaErrorInvalidSymbol) /* other errors are the program's, and launches tell them */
             refuse(device, placed->variable);
     }
-    atomic_store(&num_pending, 0);
+    atomic_store(&num_pending, left);
     if (count > 0) {
         qsort(list, count, sizeof(struct placed *), by_address);
         put_all(device, list, count);
@@ -188,21 +190,58 @@ const void *rt_managed_variable_now(const void *memory)
     return memory;
 }
 
+/* Gives a variable back to host code, with its value. Returns the block in which it was; NULL: none. */
+static struct rt_block *take_back(struct placed *placed)
+{
+    struct rt_range range;
+    if (placed->device == NULL || !rt_remove_range(placed->address, &range))
+        return NULL;
+    struct rt_block *block = range.owner;
+    memcpy(placed->initial, block->alias + (placed->address - (uint64_t)(uintptr_t)block->begin),
+           placed->variable->size);
+    *placed->host = placed->initial;
+    placed->address = 0;
+    placed->device = NULL;
+    return block;
+}
+
 /* The device's side is gone; the values stay, for the next program. */
 void rt_managed_variables_forget(struct rt_device *device)
 {
     (void)pthread_mutex_lock(&lock);
-    for (struct placed *placed = variables; placed != NULL; placed = placed->next) {
-        struct rt_range range;
-        if (placed->device != device || !rt_remove_range(placed->address, &range))
+    for (struct placed *placed = variables; placed != NULL; placed = placed->next)
+        if (placed->device == device && take_back(placed) != NULL)
+            (void)atomic_fetch_add(&num_pending, 1);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* With the lock: ends a block, whose variables are all those of one program. */
+static void end_block(struct rt_block *block)
+{
+    for (struct placed *placed = variables; placed != NULL; placed = placed->next)
+        if (placed->address - (uint64_t)(uintptr_t)block->begin < block->size)
+            (void)take_back(placed);
+    rt_managed_remove(block);
+    (void)rt_block_end(block, true);
+}
+
+void rt_managed_variables_unload(const struct rt_unit *unit)
+{
+    if (atomic_load(&num_variables) == 0)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    for (struct placed **at = &variables; *at != NULL;) {
+        struct placed *placed = *at;
+        if (placed->variable->unit != unit) {
+            at = &placed->next;
             continue;
-        const struct rt_block *block = range.owner;
-        memcpy(placed->initial, block->alias + (placed->address - (uint64_t)(uintptr_t)block->begin),
-               placed->variable->size);
-        *placed->host = placed->initial;
-        placed->address = 0;
-        placed->device = NULL;
-        (void)atomic_fetch_add(&num_pending, 1);
+        }
+        struct rt_block *block = take_back(placed);
+        if (block != NULL)
+            end_block(block);
+        *at = placed->next;
+        (void)atomic_fetch_sub(&num_variables, 1);
+        free(placed);
     }
     (void)pthread_mutex_unlock(&lock);
 }

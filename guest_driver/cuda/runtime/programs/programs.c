@@ -235,6 +235,7 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
 void rt_unload_unit(struct rt_unit *unit)
 {
     rt_remove_variables(unit);
+    rt_managed_variables_unload(unit);
     rt_registry_lock();
     for (int i = 0; i < RT_MAX_DEVICES; i++) {
         struct rt_program *program = unit->programs[i];
