@@ -12,6 +12,7 @@ static const size_t DEFAULTS[] = {
 };
 
 enum { NUM_LIMITS = sizeof(DEFAULTS) / sizeof(DEFAULTS[0]) };
+enum { SMALLEST_HEAP = 64 << 10, LARGEST_HEAP = 1 << 30 }; /* of the software GPU's programs */
 
 RT_API cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
@@ -26,6 +27,17 @@ RT_API cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
     return rt_return(error);
 }
 
+/* The nearest size that a heap may have. */
+static cudaError_t choose_heap(const struct rt_device *device, size_t *size)
+{
+    *size = RT_MIN(RT_MAX(*size, (size_t)SMALLEST_HEAP), (size_t)LARGEST_HEAP);
+    return *size <= device->info.memory_bytes
+               ? cudaSuccess
+               : rt_explain(cudaErrorMemoryAllocation,
+                            "a heap of %zu bytes for kernels; this VM has %llu bytes of memory", *size,
+                            (unsigned long long)device->info.memory_bytes);
+}
+
 /* The heap of malloc() in kernels is part of a program's image: its size counts for programs that are loaded later. The
  * others are kept, and told again: the device gives kernels what they need. */
 RT_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
@@ -34,6 +46,8 @@ RT_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     if ((unsigned)limit >= NUM_LIMITS)
         return rt_return(cudaErrorUnsupportedLimit);
     cudaError_t error = rt_current(&device);
+    if (error == cudaSuccess && limit == cudaLimitMallocHeapSize)
+        error = choose_heap(device, &value);
     if (error == cudaSuccess)
         device->limits[limit] = value;
     return rt_return(error);
