@@ -29,7 +29,7 @@ def parse(text: str) -> frozenset[int]:
 
 
 def shown(cores: Collection[int]) -> str:
-    """Writes a list of processors; "none" if there are none."""
+    """Writes a list of processors; "none" for an empty one."""
     ranges = []
     for _, run in groupby(enumerate(sorted(cores)), lambda item: item[1] - item[0]):
         numbers = [number for _, number in run]
