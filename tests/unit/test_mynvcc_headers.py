@@ -72,6 +72,10 @@ LIBRARY: Final = {
     "thrust/sort.h": '#pragma once\n#include "detail/sort.h"\n#include <cuda/std/version>\nint inside_thrust();\n',
     "thrust/detail/sort.h": "#pragma once\nint deep_inside_thrust();\n",
     "cuda/std/version": "#pragma once\n#define CCCL_VERSION 3005001\nint inside_cuda();\n",
+    "cuda/__barrier/aligned_size.h": """#pragma once
+#include <cuda/std/version>
+namespace cuda { template <unsigned long> struct aligned_size_t {}; }
+""",
 }
 USER: Final = (
     "#include <thrust/sort.h>\n#include <cuda/std/version>\n__global__ void kernel(int *a) { *a = 1; }\nint main() {}\n"
@@ -164,6 +168,18 @@ def test_another_release_of_the_libraries_on_the_host_is_refused(toolkit: Toolki
     refused = subprocess.run(preprocess, check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S)
     assert refused.returncode != 0
     assert "CCCL_VERSION 3005001" in refused.stderr
+
+
+def test_headers_of_cuda_that_use_the_libraries_need_none_on_the_host(toolkit: Toolkit) -> None:
+    header = "#include <cooperative_groups/memcpy_async.h>\n"
+    libraries = write_library(toolkit.folder / "libraries")
+    toolkit.write(main_cu=header + USER.removeprefix("#include <thrust/sort.h>\n#include <cuda/std/version>\n"))
+    toolkit.build("-I", str(libraries), "main.cu")
+    assert header in toolkit.text()
+    assert "CCCL_VERSION" not in toolkit.text()
+    toolkit.write(main_cu=header + USER)
+    toolkit.build("-I", str(libraries), "main.cu")
+    assert "CCCL_VERSION / 1000 != 3005" in toolkit.text()
 
 
 def test_libraries_that_python_has_installed_are_found(toolkit: Toolkit) -> None:

@@ -113,6 +113,8 @@ class Flattener
     bool is_release_checked = false;
     /// Files that are open below, and from which of them on nothing is written (0: all of it is).
     size_t depth = 0, skipped = 0;
+    /// What is not written is the libraries' by name: CUDA's headers use them where they are, and do without.
+    bool is_of_library = false;
 };
 
 /// The name of the last directive, without brackets or quotes.
@@ -218,6 +220,7 @@ void Flattener::take_marker(const LineMarker &marker, const std::string &line)
             if (!pending.empty())
                 write("#include <" + bare(pending) + ">");
             skipped = depth;
+            is_of_library = is_library_name(bare(pending));
         }
         pending.clear();
         write(line);
@@ -230,7 +233,8 @@ void Flattener::take_marker(const LineMarker &marker, const std::string &line)
     const bool was_written = skipped == 0 && depth > 0;
     if (skipped == depth) {
         skipped = 0;
-        check_release();
+        if (is_of_library)
+            check_release();
     }
     depth -= depth > 0;
     // nothing can be left that was not entered
