@@ -182,6 +182,18 @@ def test_headers_of_cuda_that_use_the_libraries_need_none_on_the_host(toolkit: T
     assert "CCCL_VERSION / 1000 != 3005" in toolkit.text()
 
 
+def test_headers_that_editors_put_first_bring_what_they_are_named_for(toolkit: Toolkit) -> None:
+    toolkit.write(
+        body_h="#pragma once\n#include <crt/host_defines.h>\nstruct Body { __host__ __device__ int mass() const; };\n",
+        body_cpp='#include "body.h"\n#include <driver_functions.h>\n'
+        "int width() { return (int)make_cudaExtent(3, 4, 5).width; }\n",
+        main_cu='#include "body.h"\n__host__ __device__ int Body::mass() const { return 1; }\n'
+        "int width();\nint main() { return Body().mass() + width() - 4; }\n",
+    )
+    toolkit.build("main.cu", "body.cpp")
+    toolkit.output()
+
+
 def test_libraries_that_python_has_installed_are_found(toolkit: Toolkit) -> None:
     toolkit.write(main_cu=USER)
     write_library(
@@ -257,7 +269,11 @@ def test_names_behind_literals_are_taken_for_macros(toolkit: Toolkit) -> None:
 
 
 def test_headers_of_old_and_of_few_names_are_there(toolkit: Toolkit) -> None:
-    names = ("cusparse_v2.h", "cuda_awbarrier.h", "cuda_pipeline.h", "sm_35_atomic_functions.h", "math_functions.hpp")
+    names = (
+        *("cusparse_v2.h", "cuda_awbarrier.h", "cuda_pipeline.h", "sm_35_atomic_functions.h", "math_functions.hpp"),
+        *("crt/host_defines.h", "crt/host_config.h", "crt/device_functions.h", "crt/math_functions.h", "crt/mma.h"),
+        *("driver_functions.h", "cuda_texture_types.h", "cuda_surface_types.h", "cuda_fp16.hpp", "curand_globals.h"),
+    )
     toolkit.write(
         a_cu="".join(f"#include <{name}>\n" for name in names) + "cusparseHandle_t handle;\n"
         "__global__ void kernel(int *from) {\n    __shared__ int tile[1];\n"

@@ -1,0 +1,3 @@
+/* Part of mma.h. */
+#pragma once
+#include "../mma.h"
