@@ -33,6 +33,11 @@ int main()
             EXPECT_EQUAL(back[y][x], x + 1000 * y);
     EXPECT_ERROR(cudaMemcpy2D(back, 4, device, pitch, WIDTH * 4, HEIGHT, cudaMemcpyDeviceToHost),
                  cudaErrorInvalidPitchValue);
+    // one row has no pitch
+    CHECK(cudaMemcpy2D(device, 4, image, 4, WIDTH * 4, 1, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy2D(back[1], 0, device, 0, WIDTH * 4, 1, cudaMemcpyDeviceToHost));
+    for (int x = 0; x < WIDTH; x++)
+        EXPECT_EQUAL(back[1][x], x);
     CHECK(cudaFree(device));
     CHECK(cudaFree(other));
     return finish();

@@ -338,7 +338,7 @@ static cudaError_t copy_2d(struct plane dst, struct plane src, size_t width, siz
 {
     size_t unit;
     bool has_bad_pitch = (dst.array == NULL && width > dst.pitch) || (src.array == NULL && width > src.pitch);
-    if (has_bad_pitch && height > 0)
+    if (has_bad_pitch && height > 1)
         return rt_explain(cudaErrorInvalidPitchValue, "rows of %zu bytes at pitches of %zu and %zu", width, dst.pitch,
                           src.pitch);
     cudaError_t error = unit_of(&dst, &src, &unit);
