@@ -23,6 +23,9 @@ STATIC = r"""
 #include <curand.h>
 #include <cusolverDn.h>
 #include <cusparse.h>
+static constexpr cusolverPrecType_t PRECISION = CUSOLVER_C_32F;
+static constexpr cusolverIRSRefinement_t REFINEMENT = CUSOLVER_IRS_REFINE_GMRES;
+static_assert(PRECISION == 1214 && REFINEMENT == 1104);
 int main() {
     cublasHandle_t blas;
     cufftHandle plan;
