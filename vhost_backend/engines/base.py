@@ -199,6 +199,12 @@ class Engine(ABC):
         if lib.vgc_engine_set_arena(self.handle, base, size) != 0:
             raise EngineError(f"{size} bytes of addresses from {base:#x}; allowed: addresses that a process can have")
 
+    def set_gate(self, grant: Buffer, account: Buffer, bell: int) -> None:  # noqa: B027  most take no turns
+        """Makes launches take turns with those of other VMs, as `vhost_backend.worker_protocol.gate_pages` says.
+
+        Called before `start`. The pages stay mapped until the process ends, and the descriptor open.
+        """
+
     def start(self) -> None:  # noqa: B027  most engines have nothing to do
         """Starts threads. Called once, inside the sandbox and before the first operation."""
 

@@ -17,7 +17,7 @@ from vhost_backend.sandbox import worker as sandbox
 from vhost_backend.worker.main_loop import MainLoop
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
 from vhost_backend.worker.sources import SourceFiles
-from vhost_backend.worker_protocol import codec, protocol
+from vhost_backend.worker_protocol import codec, gate_pages, protocol
 from vhost_backend.worker_protocol.protocol import Ack, CallListener, Log, Ready, Setup
 from virtio_proto.schema import LIMITS
 
@@ -78,11 +78,13 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *more_fds: in
         )
         if setup.arena.size:
             engine.set_arena(setup.arena.base, setup.arena.size)
-        sources, control_fds = SourceFiles(more_fds[: protocol.NUM_SOURCES]), more_fds[protocol.NUM_SOURCES :]
+        sources, rest = SourceFiles(more_fds[: protocol.NUM_SOURCES]), more_fds[protocol.NUM_SOURCES :]
+        control_fds, gate_fds = (rest[: -gate_pages.NUM_FDS], rest[-gate_pages.NUM_FDS :]) if setup.gate else (rest, ())
         needs = engine.needs
         attachment = _attachment(setup, control_fds)
+        bell = _set_gate(engine, gate_fds)
         _set_timer_slack()
-        kept_fds = (daemon.fileno(), inflight_fd, *control_fds, *sources.fds, *needs.kept_fds)
+        kept_fds = (daemon.fileno(), inflight_fd, *control_fds, *bell, *sources.fds, *needs.kept_fds)
         exemptions = sandbox.Exemptions(needs.system_calls, needs.keeps_root, needs.unfiltered_at_best_effort)
         report = sandbox.enter(setup.sandbox, _limits(setup, engine, needs), kept_fds=kept_fds, exemptions=exemptions)
         _send_listener(daemon, report)
@@ -135,6 +137,18 @@ def _attachment(setup: Setup, fds: tuple[int, ...]) -> Attachment | None:
 
     area_fd, records_fd = fds
     return Attachment(setup.control, area_fd, socket.socket(fileno=records_fd))
+
+
+def _set_gate(engine: Engine, fds: tuple[int, ...]) -> tuple[int, ...]:
+    """Has launches take turns; returns the descriptors that stay open for that.
+
+    :raise OSError: the descriptors are not those of a gate.
+    """
+    if not fds:
+        return ()
+    gate = gate_pages.WorkerGate(*fds)
+    engine.set_gate(gate.grant, gate.account, gate.bell)
+    return (gate.bell,)
 
 
 def _use_control_system(loop: MainLoop, attachment: Attachment, engine: Engine) -> None:

@@ -9,7 +9,8 @@ A worker may contain guest code, so the daemon treats any error of receiving as 
 Sequence::
 
     daemon                          worker
-    setup            ->                       fds: in-flight memory; with a control system, its area and record socket
+    setup            ->                       fds: in-flight memory; with a control system, its area and record socket;
+                                              with a gate, its pages and bell
                      <-             call_listener   in permissive mode only; fds: the system call filter's listener
                      <-             ready     (or ack ok=false, and the worker exits)
     mem_table        ->                       fds: one per region
@@ -44,7 +45,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
-from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol import codec, gate_pages
 from vhost_backend.worker_protocol.codec import U16, U32, U62, U64, Message, Part, Positive, Scalars
 from vhost_backend.worker_protocol.control_messages import CONTROL_MESSAGES, NO_CONTROL, ControlMessage, ControlSetup
 from vhost_backend.worker_protocol.marks import Marks
@@ -136,7 +137,8 @@ class Setup(Message, frozen=True):
 
     fds: the in-flight memory (see `vhost_backend.daemon.inflight`); `NUM_SOURCES` files that carry source code to the
     daemon, because a worker cannot send descriptors; with a control system also its area, a sealed memfd, and the
-    worker's end of the record socket (`SOCK_SEQPACKET`, see `vhost_backend.channels.packets`).
+    worker's end of the record socket (`SOCK_SEQPACKET`, see `vhost_backend.channels.packets`); and with a gate that of
+    `vhost_backend.worker_protocol.gate_pages`.
     """
 
     TYPE: ClassVar[str] = "setup"
@@ -153,9 +155,10 @@ class Setup(Message, frozen=True):
     control: ControlSetup = NO_CONTROL
     arena: ArenaSetup = NO_ARENA
     allotment: U32 = 0  # number of the limits, which responses to the guest bear; 0: none
+    gate: bool = False  # launches take turns with other VMs of the GPU
 
     def num_fds(self) -> int:
-        return 1 + NUM_SOURCES + (2 if self.control.area_bytes else 0)
+        return 1 + NUM_SOURCES + (2 if self.control.area_bytes else 0) + (gate_pages.NUM_FDS if self.gate else 0)
 
 
 class MemTable(Message, frozen=True):

@@ -30,12 +30,34 @@ struct vgc_cuda_setup {
     uint64_t stuck_ns; /* longest time of reading the GPU's timer while nothing else runs; 0: 10 s */
 };
 
+/* The gate, where VMs of one GPU take turns at launching: two pages that a worker shares with the daemon. Neither has
+ * pointers or counts that the other side relies on. vhost_backend/worker_protocol/gate_pages.py has the same layout. */
+
+/* Written by the daemon; the worker cannot map it writable. Times are of vgc_gate_account's ran_ns. */
+struct vgc_gate_grant {
+    uint64_t until_ns; /* launches may begin while less time than this is used; VGC_GATE_OPEN: always */
+    uint64_t armed;    /* not 0, and another number than last time: ring when launches run again */
+    uint64_t beat;     /* changes with every look of the daemon */
+};
+#define VGC_GATE_OPEN 0xffffffffffffffff
+
+/* Written by the worker. CLOCK_MONOTONIC. */
+struct vgc_gate_account {
+    uint64_t ran_ns;   /* time in which launches ran, up to the last time that none did */
+    uint64_t since_ns; /* time since which launches run without a break; 0: none runs */
+    uint64_t held;     /* 1: a launch could run, and waits for the gate alone */
+};
+
 /* Makes an engine and finds the driver's functions, without accessing a GPU. NULL on failure, with the reason in `why`.
  */
 struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char *why);
 /* Starts the engine: makes memory pool (or range) and marker page, and does a round trip through the GPU. Called once,
  * before the first operation. 0, or -1 with the reason in `why`. */
 int vgc_cuda_engine_start(struct vgc_engine *engine, char *why);
+/* Makes launches wait for their VM's turn. The pages outlive the engine. `bell`: eventfd that the daemon waits for;
+ * stays the caller's. Called before the first operation. */
+void vgc_cuda_engine_set_gate(struct vgc_engine *engine, const struct vgc_gate_grant *grant,
+                              struct vgc_gate_account *account, int32_t bell);
 /* VGC_CUDA_MAPPED: makes addresses of device memory begin at `base`, as in the worker whose work is migrated to this
  * one. Called before the start, which fails if the addresses are taken. 0: the engine chooses them, in the VM's arena
  * if it has one. */

@@ -11,6 +11,7 @@
  *   mirror.c   its part in the host's memory            mapped.c   memory at chosen addresses: cuda_mapped.h
  *   zero.c     zeroing of new memory              arrays.c   arrays: their size, life, zeroing
  *   boxes.c    copies of boxes                    objects.c  textures and surfaces
+ *   gate.c     turns with other VMs of the GPU
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -53,6 +54,7 @@ enum {
     CUDA_MIN_NAP_NS = 20000,
     CUDA_MAX_NAP_NS = 1000000,
     CUDA_LINK_BYTES = 64 << 10, /* most bytes of a copy of the control system */
+    CUDA_GATE_NAP_NS = 200000,  /* longest nap while a launch is held */
     CUDA_NAP_SHARE = 32,        /* naps last this fraction of the work's time, which delays the detection of its end */
 };
 
@@ -82,6 +84,7 @@ struct cuda_lane {
     bool open_waits;         /* open_ops have an EVENT_WAIT */
     bool alone;              /* nothing may be submitted behind the submitted operation */
     bool stepping;           /* the submitted operation is done in steps */
+    bool runs;               /* the oldest group has launches */
 };
 
 /* An EVENT_RECORD, from its arrival until no wait refers to it any more. */
@@ -97,7 +100,8 @@ struct cuda_kernel {
     struct vgc_kernel base;
     drv_function function;
     bool prints;
-    bool is_short; /* by its last launch */
+    bool is_short;    /* by its last launch */
+    uint64_t took_ns; /* time of that; 0: none has ended */
 };
 
 struct vgc_cuda_program {
@@ -171,6 +175,25 @@ struct cuda_timer {
     uint64_t asked_ns; /* start of the reading in progress; 0: no reading is in progress */
     uint64_t tried_ns; /* start of the last reading */
     uint64_t alone_ns; /* time since which no other work of the VM runs beside the reading; 0: unknown */
+};
+
+/* Turns with other VMs of the GPU; see gate.c. */
+struct cuda_gate {
+    const struct vgc_gate_grant *grant; /* NULL: launches take no turns */
+    struct vgc_gate_account *account;
+    int bell;
+    uint32_t running;  /* lanes of which launches run */
+    uint32_t launches; /* submitted and not finished; a graph's batch counts as one */
+    uint64_t ran_ns;
+    uint64_t since_ns;
+    uint64_t rung; /* value of grant->armed that was answered */
+    uint64_t beat; /* grant->beat, first seen at beat_ns */
+    uint64_t beat_ns;
+    const struct cuda_lane *last; /* lane that had a launch admitted last */
+    bool took;                    /* that was in this round */
+    bool refused;                 /* a launch was refused in this round because the turn is over */
+    bool held;                    /* a launch was refused in the last round */
+    uint64_t held_ns;             /* time since which one is */
 };
 
 struct cuda_engine;
@@ -257,6 +280,7 @@ struct cuda_engine {
 
     struct cuda_control control;
     struct cuda_timer timer;
+    struct cuda_gate gate;
 
     /* output */
     uint32_t printing;         /* running launches that may print */
@@ -478,6 +502,28 @@ void cuda_timer_turn(struct cuda_engine *engine, uint64_t now_ns);
 /* True if no reading is in progress; called while nothing else runs. */
 bool cuda_timer_is_quiet(struct cuda_engine *engine);
 void cuda_timer_close(struct cuda_engine *engine);
+
+/* ---- gate.c ---- */
+/* True if launches need not wait and are not counted in advance: most of the time. */
+static inline bool cuda_gate_is_open(const struct cuda_gate *gate)
+{
+    return gate->grant == NULL || __atomic_load_n(&gate->grant->until_ns, __ATOMIC_RELAXED) == VGC_GATE_OPEN;
+}
+/* Launches of a submitted operation: a graph has those of its batch. */
+uint32_t cuda_launches_of(const struct vgc_op *op);
+/* True if the pending operation may be submitted although the gate is not open; else it is tried again later. */
+bool cuda_gate_admits(struct cuda_engine *engine, const struct cuda_lane *lane);
+/* Counts an operation that was submitted. */
+void cuda_gate_submitted(struct cuda_engine *engine, struct cuda_lane *lane, const struct vgc_op *op);
+/* Counts an operation, or a graph's batch, that has ended. */
+void cuda_gate_finished(struct cuda_engine *engine, const struct vgc_op *op);
+/* Notes that a different group is the lane's oldest. */
+void cuda_gate_moved(struct cuda_engine *engine, struct cuda_lane *lane);
+/* Begins a round, in which lanes may submit, and returns the lane that is the first to: they take turns. */
+struct cuda_lane *cuda_gate_begin_round(struct cuda_engine *engine);
+void cuda_gate_end_round(struct cuda_engine *engine);
+/* Longest nap while a launch is held. */
+uint64_t cuda_gate_nap_ns(const struct cuda_engine *engine, uint64_t now_ns);
 
 /* ---- texts.c ---- */
 int cuda_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size);

@@ -56,6 +56,19 @@ static void look_for_errors(struct cuda_engine *engine, uint64_t now_ns)
         cuda_lost(engine, lane->head, error);
 }
 
+/* Lets the lanes from one to another (NULL: to the last) submit operations; true if any did. */
+static bool advance_lanes(struct cuda_engine *engine, struct cuda_lane *from, const struct cuda_lane *to)
+{
+    struct cuda_lane *next;
+    bool any = false;
+    for (struct cuda_lane *lane = from; lane != NULL && lane != to; lane = next) {
+        next = lane->next;
+        any |= cuda_lane_advance(engine, lane);
+        cuda_lane_mark(engine, lane);
+    }
+    return any;
+}
+
 bool cuda_poll(struct vgc_engine *base)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
@@ -67,11 +80,10 @@ bool cuda_poll(struct vgc_engine *base)
         next = lane->next;
         any |= cuda_lane_collect(engine, lane);
     }
-    for (struct cuda_lane *lane = engine->active; lane != NULL; lane = next) {
-        next = lane->next;
-        any |= cuda_lane_advance(engine, lane);
-        cuda_lane_mark(engine, lane);
-    }
+    struct cuda_lane *first = cuda_gate_begin_round(engine);
+    any |= advance_lanes(engine, first, NULL);
+    any |= advance_lanes(engine, engine->active, first);
+    cuda_gate_end_round(engine);
     if (!any && engine->active != NULL) {
         uint64_t now_ns = cuda_now_ns();
         look_for_errors(engine, now_ns);
@@ -93,6 +105,8 @@ uint64_t cuda_nap_ns(struct vgc_engine *base, uint64_t now_ns)
         uint64_t took_ns = now_ns > lane->group_start_ns ? now_ns - lane->group_start_ns : 0;
         nap_ns = took_ns / CUDA_NAP_SHARE < nap_ns ? took_ns / CUDA_NAP_SHARE : nap_ns;
     }
+    uint64_t held_ns = cuda_gate_nap_ns(engine, now_ns);
+    nap_ns = held_ns < nap_ns ? held_ns : nap_ns;
     return nap_ns > CUDA_MIN_NAP_NS ? nap_ns : CUDA_MIN_NAP_NS;
 }
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
+    Buffer,
     CompileJob,
     Engine,
     EngineOptions,
@@ -47,6 +48,7 @@ class CudaEngine(Engine):
         self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
         before = host.open_fds()
         self._heap_bytes = options.heap
+        self._gate: tuple[Any, ...] = ()
         self.unseen_programs = 0
         """Number of programs without hooks: binaries of the guest, and sources that could not be compiled with hooks.
         """
@@ -91,6 +93,12 @@ class CudaEngine(Engine):
     def control_rows(self) -> int:
         """Rows for SM numbers, which may have gaps [PTX ISA: %smid]; the first program reads their bound (timer.c)."""
         return min(device.rows_for(self.control_pes), int(lib.VGC_CTL_MAX_PES))
+
+    def set_gate(self, grant: Buffer, account: Buffer, bell: int) -> None:
+        pages = ffi.from_buffer(grant), ffi.from_buffer(account, require_writable=True)
+        granted, told = ffi.cast("struct vgc_gate_grant *", pages[0]), ffi.cast("struct vgc_gate_account *", pages[1])
+        lib.vgc_cuda_engine_set_gate(self.handle, granted, told, bell)
+        self._gate = pages  # kept alive
 
     def start(self) -> None:
         """Starts the engine. From here on, stdout and stderr of this process are captured as output of kernels.

@@ -18,17 +18,6 @@ static bool is_launch(const struct vgc_op *op)
     return op->nodes != NULL ? op->kernel != NULL : op->kind == VGC_OPK_LAUNCH;
 }
 
-/* Launches of a submitted operation: a graph has those of its batch. */
-static uint32_t launches_of(const struct vgc_op *op)
-{
-    uint32_t count = 0;
-    if (op->nodes == NULL)
-        return op->kind == VGC_OPK_LAUNCH;
-    for (uint32_t i = op->first_node; i <= op->node; i++)
-        count += op->nodes[i].kind == VGC_OPK_LAUNCH;
-    return count;
-}
-
 /* ---- list of lanes that have operations --------------------------------------------------------------------- */
 
 static void activate(struct cuda_engine *engine, struct cuda_lane *lane)
@@ -90,7 +79,7 @@ static bool may_print(const struct cuda_engine *engine, const struct vgc_op *op)
     return engine->printing == 0 || engine->printing_context == op->context;
 }
 
-static bool may_submit(const struct cuda_engine *engine, const struct cuda_lane *lane)
+static bool may_submit(struct cuda_engine *engine, const struct cuda_lane *lane)
 {
     const struct vgc_op *op = lane->pending;
     if (op->nodes != NULL && lane->stream != NULL && lane->stream->issued - lane->stream->seen + 2 > CUDA_MARKS)
@@ -105,7 +94,9 @@ static bool may_submit(const struct cuda_engine *engine, const struct cuda_lane 
         return false;
     if (cuda_in_steps(op) && cuda_scratch_is_taken(engine, lane, op))
         return false;
-    return (lane->stream != NULL || cuda_stream_available(engine)) && is_within_caps(engine, lane, cuda_cost(op));
+    if ((lane->stream == NULL && !cuda_stream_available(engine)) || !is_within_caps(engine, lane, cuda_cost(op)))
+        return false;
+    return cuda_gate_is_open(&engine->gate) || cuda_gate_admits(engine, lane);
 }
 
 /* Starts the time of the group that has become the oldest. */
@@ -243,8 +234,9 @@ static void submit_pending(struct cuda_engine *engine, struct cuda_lane *lane)
         refuse(engine, lane, error);
         return;
     }
-    if ((op->kind == VGC_OPK_LAUNCH && lane->open_waits) || op->nodes != NULL)
-        cuda_lane_mark(engine, lane);
+    bool is_behind_copies = lane->open_ops > lane->open_launches && !cuda_gate_is_open(&engine->gate);
+    if ((op->kind == VGC_OPK_LAUNCH && (lane->open_waits || is_behind_copies)) || op->nodes != NULL)
+        cuda_lane_mark(engine, lane); /* in turns, a launch is not charged for copies before it */
     join_group(engine, lane, op);
     op->first_node = op->node;
     lane->alone = cuda_in_steps(op) || prints(op);
@@ -254,11 +246,13 @@ static void submit_pending(struct cuda_engine *engine, struct cuda_lane *lane)
     }
     if (op->nodes != NULL) {
         submit_batch(engine, lane, op);
+        cuda_gate_submitted(engine, lane, op);
         return;
     }
     error = cuda_submit(engine, lane->stream, op);
     if (CUDA_UNLIKELY(error != DRV_SUCCESS))
         cuda_op_failed(engine, op, what_it_is(op), error);
+    cuda_gate_submitted(engine, lane, op);
     if (op->kind == VGC_OPK_LAUNCH && !cuda_kernel_of(op)->is_short)
         cuda_lane_mark(engine, lane);
 }
@@ -280,7 +274,7 @@ static uint32_t launches_in_oldest(const struct cuda_lane *lane)
     uint32_t count = 0;
     for (const struct vgc_op *op = lane->head; op != lane->pending && op->progress == lane->head->progress;
          op = op->next)
-        count += launches_of(op);
+        count += cuda_launches_of(op);
     return count;
 }
 
@@ -313,7 +307,15 @@ static void finish_head(struct cuda_engine *engine, struct cuda_lane *lane, uint
     lane->head = op->next;
     lane->commands -= cuda_cost(op);
     engine->commands -= cuda_cost(op);
+    cuda_gate_finished(engine, op);
     vgc_engine_finish(&engine->base, op);
+}
+
+/* Notes the time of a kernel's launch. */
+static void learn(struct cuda_kernel *kernel, uint64_t took_ns)
+{
+    kernel->took_ns = took_ns != 0 ? took_ns : 1;
+    kernel->is_short = took_ns < CUDA_SHORT_NS;
 }
 
 static void finish_group(struct cuda_engine *engine, struct cuda_lane *lane, uint64_t now_ns)
@@ -330,22 +332,19 @@ static void finish_group(struct cuda_engine *engine, struct cuda_lane *lane, uin
         } else if (op->kind == VGC_OPK_LAUNCH) {
             op->start_ns = start_ns + took_ns * index / launches;
             op->end_ns = start_ns + took_ns * ++index / launches;
-            cuda_kernel_of(op)->is_short = took_ns / launches < CUDA_SHORT_NS;
+            learn(cuda_kernel_of(op), took_ns / launches);
         }
         finish_head(engine, lane, now_ns);
     }
 }
 
-/* Notes which kernels of a batch, which is done, were short. */
+/* Notes how long the kernels of a batch took, which is done. */
 static void learn_from_batch(const struct cuda_lane *lane, const struct vgc_op *op, uint64_t now_ns)
 {
-    uint32_t launches = launches_of(op);
-    for (uint32_t i = op->first_node; i <= op->node; i++) {
-        const struct vgc_node *node = &op->nodes[i];
-        if (node->kind == VGC_OPK_LAUNCH)
-            ((struct cuda_kernel *)node->kernel->engine_private)->is_short =
-                (now_ns - lane->group_start_ns) / launches < CUDA_SHORT_NS;
-    }
+    uint32_t launches = cuda_launches_of(op);
+    for (uint32_t i = op->first_node; i <= op->node; i++)
+        if (op->nodes[i].kind == VGC_OPK_LAUNCH)
+            learn(op->nodes[i].kernel->engine_private, (now_ns - lane->group_start_ns) / launches);
 }
 
 /* Ends a batch of a graph, the lane's oldest operation. True if the graph has more nodes: it is pending again. */
@@ -364,6 +363,7 @@ static bool end_batch(struct cuda_engine *engine, struct cuda_lane *lane, struct
     }
     lane->commands -= cuda_cost(op);
     engine->commands -= cuda_cost(op);
+    cuda_gate_finished(engine, op);
     lane->pending = op;
     vgc_op_next_node(op);
     cuda_note_steps(engine, op);
@@ -382,11 +382,12 @@ static void settle_oldest(struct cuda_engine *engine, struct cuda_lane *lane)
         cuda_steps_end(engine, lane);
     uint64_t now_ns = cuda_now_ns();
     lane->alone = lane->stepping = false;
-    if (op->nodes != NULL && end_batch(engine, lane, op, now_ns))
-        return;
-    finish_group(engine, lane, now_ns);
-    if (has_submitted(lane))
-        start_group(lane, now_ns);
+    if (op->nodes == NULL || !end_batch(engine, lane, op, now_ns)) {
+        finish_group(engine, lane, now_ns);
+        if (has_submitted(lane))
+            start_group(lane, now_ns);
+    }
+    cuda_gate_moved(engine, lane);
 }
 
 /* True if the oldest group has a marker that was reached. */
@@ -462,7 +463,7 @@ const struct vgc_op *cuda_lane_running(const struct cuda_lane *lane, uint32_t *i
 {
     *in_group = launches_in_oldest(lane);
     for (const struct vgc_op *op = lane->head; op != lane->pending; op = op->next)
-        if (launches_of(op) != 0)
+        if (cuda_launches_of(op) != 0)
             return op->progress == lane->head->progress ? op : NULL;
     return NULL;
 }
