@@ -136,6 +136,9 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
         out.add("vgc_vm_cpu_seconds_total", vm["cpu_ns"] / 1e9, labels)
     if "stray_cpu_ns" in vm:
         out.add("vgc_vm_stray_cpu_seconds_total", vm["stray_cpu_ns"] / 1e9, labels)
+    for name in ("gpu", "gpu_held", "gpu_shared", "gpu_shared_of"):
+        if f"{name}_ns" in vm:
+            out.add(f"vgc_vm_{name}_seconds_total", vm[f"{name}_ns"] / 1e9, labels)  # type: ignore[literal-required]
     out.add("vgc_vm_channels", vm["channels"], labels)
     out.add("vgc_vm_worker_generation", vm["generation"], labels)
     if host.load is None or vm["vm"] not in host.load["vms"]:

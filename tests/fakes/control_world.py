@@ -58,6 +58,8 @@ class FakeVm:
     unseen: str = ""
     """Reason why its programs have no hooks; empty if they have."""
     stray_cpu_ns: int = 0
+    gpu_time: tuple[int, int, int, int] | None = (8 * NS_PER_S, 3 * NS_PER_S, 2 * NS_PER_S, 8 * NS_PER_S)
+    """GPU time that was used, for which launches were held, that was used beside others, and of all of these."""
     compiling: int = 0
     thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -131,6 +133,8 @@ class World:
             "channels": channels,
             "firmware": vm.firmware,
         }
+        if vm.gpu_time is not None:
+            info["gpu_ns"], info["gpu_held_ns"], info["gpu_shared_ns"], info["gpu_shared_of_ns"] = vm.gpu_time
         if vm.unseen:
             info["unseen"] = vm.unseen
         return info

@@ -15,6 +15,7 @@ from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.driver import Reply
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import NO_DEADLINE_NS
+from vhost_backend.cgroups.limits import USUAL_WEIGHT
 from vhost_backend.config.daemon import MIB, DaemonConfig, EngineConfig, QuotaConfig, SandboxMode, VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon.compile_setup import compile_service
@@ -57,6 +58,7 @@ class Settings:
     options: Mapping[str, Scalar] = field(default_factory=dict)
     sandbox: SandboxMode = STRICT
     deadline_ns: int = NO_DEADLINE_NS
+    weight: int = USUAL_WEIGHT
 
 
 class CudaGuest:
@@ -131,7 +133,7 @@ def _open_to_workers(folder: Path) -> Path:
 
 
 @contextmanager
-def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[None]:
+def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[DaemonThread]:
     """Serves each VM at a socket of its name in `folder`, on a fake GPU as strict as a real one.
 
     `fake`: further lines for the fake driver's settings.
@@ -144,7 +146,7 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[N
             folder / one.name,
             REGION_BYTES,
             engine=EngineConfig(one.kind, {"driver": str(library), **one.options}),
-            quota=QuotaConfig(pes=one.pes, memory_bytes=MEMORY_BYTES),
+            quota=QuotaConfig(pes=one.pes, memory_bytes=MEMORY_BYTES, weight=one.weight),
             deadline_ns=one.deadline_ns,
             num_queues=2,
             sandbox=one.sandbox,
@@ -154,8 +156,8 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[N
     config = DaemonConfig(vms, cache=folder / "cache")
     with DaemonThread(
         config, sandboxed_worker, compiler=compile_service(config), engines=host_engines(has_control=False)
-    ):
-        yield
+    ) as daemon:
+        yield daemon
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from vhost_backend.config.daemon import DaemonConfig, EngineConfig, QuotaConfig,
 from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
+from vhost_backend.daemon.server import Daemon
 from vhost_backend.worker_protocol import protocol
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, ProgramKind
@@ -39,8 +40,8 @@ class Stage:
         self._folder = folder
         self.opened: list[FakeFrontend] = []
         self.workers = WorkerHost(folder)
-        engines = Engines(survey, lambda *_: None, has_control=bool(unhooked), hooks_problem=lambda *_: unhooked)
-        self.daemon = DaemonThread(DaemonConfig(vms), self.workers.command, engines=engines)
+        self.engines = Engines(survey, lambda *_: None, has_control=bool(unhooked), hooks_problem=lambda *_: unhooked)
+        self.daemon = DaemonThread(DaemonConfig(vms), self.workers.command, engines=self.engines)
         self.daemon.__enter__()
 
     def attach(self, name: str) -> FakeFrontend:
@@ -109,6 +110,35 @@ def test_worker_gets_the_gpu_and_its_share_as_settings(make: Callable[..., Stage
     setup, _ = stage.set_up("a")
     assert setup.engine == protocol.EngineSetup("cuda", {"device": UUIDS[1], "heap": 1 << 20})
     assert setup.quota.pes == 48
+
+
+def test_workers_of_a_gpu_have_a_gate_and_others_none(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "cuda"), vm("b", "cpu"))
+    assert stage.set_up("a")[0].gate
+    assert not stage.set_up("b")[0].gate
+
+
+def test_turns_follow_the_present_weight(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "cuda", device=0))
+    stage.set_up("a")
+
+    def weigh(daemon: Daemon) -> tuple[int, int]:
+        (member,) = stage.engines.gates.turns(UUIDS[0]).members
+        before, config = member.weight(), daemon.vms["a"].config
+        assert daemon.vms["a"].change_limits(replace(config, quota=replace(config.quota, weight=50)))
+        return before, member.weight()
+
+    assert stage.daemon.ask(weigh) == (100, 50)
+
+
+def test_a_worker_that_ends_leaves_its_place(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:
+    stage = make(TWO, vm("a", "cuda", device=0))
+    _, worker = stage.set_up("a")
+    (first,) = stage.engines.gates.turns(UUIDS[0]).members
+    worker.die()
+    assert stage.workers.next().setup().gate
+    (second,) = stage.daemon.ask(lambda _: stage.engines.gates.turns(UUIDS[0]).members)
+    assert second is not first
 
 
 def test_vm_without_a_quota_gets_all_of_its_gpu(make: Callable[..., Stage], vm: Callable[..., VmConfig]) -> None:

@@ -71,6 +71,19 @@ def test_cpu_time_of_workers_is_in_seconds(tmp_path: Path) -> None:
     run(test())
 
 
+def test_gpu_time_and_what_it_is_a_share_of_are_in_seconds(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.world.vms["h1-vm1"].gpu_time = None
+            await rig.host()._learn()
+            samples = await scraped(rig)
+            names = [f"vgc_vm_gpu_{what}seconds_total" for what in ("", "held_", "shared_", "shared_of_")]
+            assert [of(samples, name, vm="h1-vm0") for name in names] == [[8], [3], [2], [8]]
+            assert [of(samples, name, vm="h1-vm1") for name in names] == [[], [], [], []], "it has no GPU"
+
+    run(test())
+
+
 def test_latencies_are_cumulative_buckets(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:

@@ -18,6 +18,11 @@ def test_vms_are_listed_and_shown(tmp_path: Path) -> None:
         )
         assert "memory_quota_bytes" in (await vgcctl("vm", "show", "h1/h1-vm0", "--daemon", daemon.url)).out
         assert (await vgcctl("vm", "show", "h1-vm0", "--json", "--daemon", daemon.url)).json["vm"] == "h1-vm0"
+        lines = [
+            line.split() for line in (await vgcctl("vm", "show", "h1-vm0", "--daemon", daemon.url)).out.splitlines()
+        ]
+        assert ["gpu_held_ns", "3", "s"] in lines
+        assert ["gpu_share", "25.0", "%", "beside", "others"] in lines
         missing = await vgcctl("vm", "show", "vm9", "--daemon", daemon.url)
         assert missing.code == 3
         assert "vm9" in missing.err

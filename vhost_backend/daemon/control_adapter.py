@@ -116,6 +116,7 @@ class DaemonVm:
             deadline_ns=vm.config.deadline_ns,
             cpu_ns=cpu_time.used_ns,
             stray_cpu_ns=cpu_time.stray_ns,
+            gpu_time=None if choice is None or choice.gpu is None else vm.gpu_time,
             quiesced=vm.quiesced,
             compiling=vm.compiling,
             unseen="" if choice is None else choice.unseen,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.daemon import EngineConfig, VmConfig
 from vhost_backend.config.engine import MIG_PREFIX, EngineName
+from vhost_backend.daemon.gpu_gate import GpuGates
 from vhost_backend.daemon.gpus import Gpu, Survey, survey
 from vhost_backend.errors import EngineError, HostError
 from vhost_backend.log import get_logger
@@ -85,6 +86,8 @@ class Engines:
         self._surveyor = surveyor
         self._compiler_problem = compiler_problem
         self._surveys: dict[tuple[str | None, str | None], asyncio.Task[Survey]] = {}
+        self.gates: Final = GpuGates()
+        """Turns of workers on the GPUs."""
         self._promised: dict[str, dict[str, int]] = {}
         """Promised processing elements, by GPU's UUID and VM."""
 

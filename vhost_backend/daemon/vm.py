@@ -20,6 +20,7 @@ from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.frontend_side import FrontendSide
+from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
@@ -94,6 +95,13 @@ class Vm:
         if self._frontend is not None:
             self._frontend.slot.count_cpu_time()
         return self._history.cpu_time
+
+    @property
+    def gpu_time(self) -> GpuTime:
+        """GPU time of all workers so far; 0 on engines without a GPU."""
+        if self._frontend is not None:
+            self._frontend.slot.count_gpu_time()
+        return self._history.gpu_time
 
     @property
     def quiesced(self) -> bool:

@@ -16,6 +16,7 @@ from vhost_backend.daemon.allotment import Allotment
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import WorkerCommand
@@ -56,6 +57,7 @@ class History:
     link_time: TimeBudget = field(default_factory=lambda: TimeBudget(LINK_SHARE))
     """Budget for reading what the workers send."""
     cpu_time: CpuTime = field(default_factory=CpuTime)
+    gpu_time: GpuTime = field(default_factory=GpuTime)
     stats: Stats | None = None
     """Latest figures that a worker sent; None: no worker sent any yet."""
     generations: Iterator[int] = field(default_factory=lambda: count(1))

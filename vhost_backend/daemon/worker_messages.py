@@ -34,8 +34,13 @@ def choose_arena(config: VmConfig) -> ArenaSetup:
     return ArenaSetup(ARENA_FIRST + secrets.randbelow(places) * ARENA_ALIGN, size)
 
 
-def setup(choice: Choice, generation: int, arena: ArenaSetup, allotment: int) -> protocol.Setup:
-    """Builds the Setup message: engine, quota and limits of a new worker; `allotment` is their number."""
+def setup(
+    choice: Choice, generation: int, arena: ArenaSetup, allotment: int, *, has_gate: bool = False
+) -> protocol.Setup:
+    """Builds the Setup message: engine, quota and limits of a new worker; `allotment` is their number.
+
+    `has_gate`: the worker's launches take turns with those of other VMs.
+    """
     config = choice.config
     return protocol.Setup(
         seq=0,
@@ -50,6 +55,7 @@ def setup(choice: Choice, generation: int, arena: ArenaSetup, allotment: int) ->
         sandbox=config.sandbox,
         arena=arena,
         allotment=allotment,
+        gate=has_gate,
     )
 
 

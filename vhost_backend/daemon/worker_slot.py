@@ -21,6 +21,7 @@ from vhost_backend.daemon.bounds import worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.daemon.gpu_gate import Seats
 from vhost_backend.daemon.limit_keeper import LimitKeeper, limited
 from vhost_backend.daemon.migration import (
     HOLD_S,
@@ -129,6 +130,9 @@ class WorkerSlot:
         """Chosen anew for each worker that the supervisor starts; a migration's second worker has that of the first."""
         self._sources: WeakKeyDictionary[WorkerLink, Sequence[Fd]] = WeakKeyDictionary()
         """Source files of workers that are not ready yet, closed with them."""
+        self._seats = Seats(
+            tools.engines.gates, vm.config.name, lambda: vm.config.quota.weight, history.gpu_time, vm.log
+        )
         self._watch = WorkerWatch(
             vm, tools, history.cpu_time, session, notice, is_migrating=lambda: self.migration is not None
         )
@@ -175,10 +179,12 @@ class WorkerSlot:
         self.abort_migration("the frontend disconnected meanwhile")
         self._await_worker()
         await self._supervisor.stop()
+        self._seats.leave_all()
 
     def close(self) -> None:
         """Kills and reaps all workers without the loop: for the end of the program."""
         self._supervisor.close()
+        self._seats.leave_all()
 
     async def replace(self, reason: str) -> None:
         """Replaces the worker; requests in flight are answered with DEVICE_LOST."""
@@ -309,6 +315,7 @@ class WorkerSlot:
 
     def drop_second(self) -> None:
         self._supervisor.drop_second()
+        self._seats.leave_ended()
         if self._vm.control is not None:
             self._vm.control.drop_others()
 
@@ -317,6 +324,7 @@ class WorkerSlot:
         assert isinstance(self._now, _Migrating)  # a migration that was aborted does not commit
         self._now.worker.close()
         self._supervisor.adopt_second()
+        self._seats.leave_ended()
         self._promise.close()
         self._promise.enter_context(self._tools.engines.promised(target))
         self._given = self._given_second
@@ -338,14 +346,16 @@ class WorkerSlot:
         self._send_setup(link, self._choice).add_done_callback(self._on_setup_answered)
 
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
-        setup = worker_messages.setup(choice, self._supervisor.generation, self._arena, self._vm.allotment.number)
+        gate = () if choice.gpu is None else self._seats.take(link, choice.gpu.uuid)
+        number = self._vm.allotment.number
+        setup = worker_messages.setup(choice, self._supervisor.generation, self._arena, number, has_gate=bool(gate))
         files = self._sources[link] = sources.make()
         fds = (self._vm.rings.inflight.fd, *(file.fileno() for file in files))
         if self._vm.control is None:
-            return link.post(lambda seq: structs.replace(setup, seq=seq), fds, SETUP_TIMEOUT_S)
+            return link.post(lambda seq: structs.replace(setup, seq=seq), (*fds, *gate), SETUP_TIMEOUT_S)
         with self._vm.control.begin(link) as (section, more):
             return link.post(
-                lambda seq: structs.replace(setup, seq=seq, control=section), (*fds, *more), SETUP_TIMEOUT_S
+                lambda seq: structs.replace(setup, seq=seq, control=section), (*fds, *more, *gate), SETUP_TIMEOUT_S
             )
 
     def _on_setup_answered(self, answer: Answer) -> None:
@@ -433,6 +443,10 @@ class WorkerSlot:
         """Brings the VM's CPU time up to date."""
         self._watch.count_cpu_time()
 
+    def count_gpu_time(self) -> None:
+        """Brings the VM's GPU time up to date."""
+        self._seats.look()
+
     def worker_spoke(self) -> None:
         self._watch.wake()
 
@@ -446,6 +460,7 @@ class WorkerSlot:
         self._watch.end()
         self._history.worker_died()
         self._drop_sources()
+        self._seats.leave_ended()
         self.abort_migration("the first worker died")
         self._report_lost(end)
         waiting = self._await_worker()
@@ -481,4 +496,5 @@ class WorkerSlot:
 
     def second_died(self, how: str) -> None:
         self._drop_sources()
+        self._seats.leave_ended()
         self.abort_migration(f"the second worker {how}")

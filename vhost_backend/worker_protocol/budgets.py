@@ -8,6 +8,7 @@ left of it when it is used up would not do for the next worker's start.
 |---|---|---|
 | time on the worker's link | `LINK_SHARE` | the link is read later; messages wait in the worker's socket |
 | time on the record socket | `RECORD_SHARE` | likewise; rings fill up and count their losses |
+| time on the bell of a GPU worker's gate | `BELL_SHARE` | it is heard later; turns go on by the clock |
 | time in one turn of the loop | `TURN_S` | others are served first |
 | programs that compile at a time | `NUM_SOURCES` (`protocol`), and so 64 MiB of sources | the worker is replaced |
 | images that the worker has not taken | `IMAGE_BYTES` | further programs are refused |
@@ -22,15 +23,16 @@ worker that is replaced counts as a fault of the kind ``worker`` (`WorkerLink.fa
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 LINK_SHARE: Final = 0.25
 """Share of the loop's time that messages of one VM's workers may take: far more than a busy guest's programs cause."""
 RECORD_SHARE: Final = 0.5
 """Likewise for records, of which watched kernels make as many as are read."""
+BELL_SHARE: Final = 0.05
+"""Likewise for the bell of a worker's gate, which an honest worker rings a few times in a turn."""
 BURST_S: Final = 0.02
 """Time that a VM which was quiet may take at once, in turns of `TURN_S`."""
 TURN_S: Final = 0.001
@@ -86,12 +88,18 @@ class TimeBudget:
         self._at = now
 
 
+class HasFileno(Protocol):
+    """Socket, or anything else that a loop can wait for."""
+
+    def fileno(self) -> int: ...
+
+
 class PacedReader:
-    """Reads a worker's socket on the loop, within a time budget. While that is used up, data wait in the socket."""
+    """Reads a worker's socket, or hears its bell, on the loop, within a time budget. While that is used up, they wait."""
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: HasFileno,
         read_one: Callable[[], object],
         budget: TimeBudget,
         clock: Callable[[], float] = time.thread_time,

@@ -106,7 +106,8 @@ class VmInfo(TypedDict):
     problem: NotRequired[str]
     """Reason why the host cannot serve the VM with its settings now; it is tried again. Absent if the host can."""
     weight: NotRequired[int]
-    """Share of the host's processors beside other VMs that have work, `quota.weight` of the configuration."""
+    """Share of the host's processors, and of its GPU's time, beside other VMs that have work: `quota.weight` of the
+    configuration."""
     weight_of: NotRequired[Literal["cgroup1", "cgroup2", "session", "thread"]]
     """Unit that the weight counts for: the VM's control group, or a session of processes or each thread, by nice values."""
     cores: NotRequired[str]
@@ -137,6 +138,15 @@ class VmInfo(TypedDict):
     """CPU time of all workers of the VM since the daemon's start, by the host's clock."""
     stray_cpu_ns: NotRequired[int]
     """Part of `cpu_ns` that no request of the guest explains: threads that a kernel has left behind, mostly."""
+    gpu_ns: NotRequired[int]
+    """GPU time that the VM was charged since the daemon's start, as its workers tell; absent without a GPU, like the next
+    three."""
+    gpu_held_ns: NotRequired[int]
+    """Time for which launches of the VM were held because it was not its turn."""
+    gpu_shared_ns: NotRequired[int]
+    """Part of `gpu_ns` while other VMs of the GPU had work, too."""
+    gpu_shared_of_ns: NotRequired[int]
+    """GPU time of all VMs of the GPU in the same time. The VM's share is `gpu_shared_ns` divided by this."""
     channels: int
     firmware: str
     """Version that is active on the VM's processing elements, or ``mixed``."""

@@ -49,7 +49,7 @@ _SETTINGS: Final[dict[str, tuple[str, str]]] = {
     "queue_depth": ("N", "requests it may have in flight"),
     "contexts": ("N", "contexts it may have"),
     "streams": ("N", "streams of each context"),
-    "weight": ("N", "its share of the host's processors beside other VMs, 1 to 10000"),
+    "weight": ("N", "its share of the host's processors, and of its GPU's time, beside other VMs, 1 to 10000"),
     "cores": ("LIST", "processors of the host for its elements alone, such as 2-5, or own: as many as --pes"),
     "deadline": ("TIME", "longest time a kernel may run"),
     "num_queues": ("N", "virtqueues"),
@@ -154,10 +154,17 @@ async def _show(context: Context) -> int:
     if context.out.as_json:
         context.out.json({"host": host, **vm})
     else:
-        context.out.rows(
-            ("what", "value"), [{"what": key, "value": value} for key, value in {"host": host, **vm}.items()]
-        )
+        shown = {"host": host, **vm, **_gpu_time(vm)}
+        context.out.rows(("what", "value"), [{"what": key, "value": value} for key, value in shown.items()])
     return OK
+
+
+def _gpu_time(vm: Object) -> Object:
+    """GPU time of a VM in units of time, with its share of it beside others."""
+    shown = {key: duration(vm[key]) for key in vm if key.startswith("gpu_") and key.endswith("_ns")}
+    if vm.get("gpu_shared_of_ns"):
+        shown["gpu_share"] = f"{100 * vm['gpu_shared_ns'] / vm['gpu_shared_of_ns']:.1f} % beside others"
+    return shown
 
 
 async def _reload(context: Context) -> int:

@@ -768,6 +768,10 @@ export type VmInfo = {
   firmware: string;
   generation: number;
   gpu: string;
+  gpu_held_ns?: number;
+  gpu_ns?: number;
+  gpu_shared_ns?: number;
+  gpu_shared_of_ns?: number;
   in_flight: number;
   latency?: number[];
   memory_quota_bytes: number;

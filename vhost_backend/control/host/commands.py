@@ -80,6 +80,11 @@ class HostCommands:
         }
         if facts.cores:
             info["cores"] = facts.cores
+        if facts.gpu_time is not None:
+            info["gpu_ns"] = facts.gpu_time.used_ns
+            info["gpu_held_ns"] = facts.gpu_time.held_ns
+            info["gpu_shared_ns"] = facts.gpu_time.shared_ns
+            info["gpu_shared_of_ns"] = facts.gpu_time.shared_of_ns
         if facts.exceeded:
             info["exceeded"] = list(facts.exceeded)
         if facts.unseen:

@@ -23,6 +23,22 @@ from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
 
 
+class GpuTimeView(Protocol):
+    """GPU time of a VM: `vhost_backend.daemon.gpu_gate.GpuTime`."""
+
+    @property
+    def used_ns(self) -> int: ...
+
+    @property
+    def held_ns(self) -> int: ...
+
+    @property
+    def shared_ns(self) -> int: ...
+
+    @property
+    def shared_of_ns(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class VmFacts:
     """Present facts of a VM. `gpu` is "" and `pes` 0 while no GPU has been chosen for it."""
@@ -45,6 +61,8 @@ class VmFacts:
     compiling: int = 0
     cpu_ns: int = 0
     stray_cpu_ns: int = 0
+    gpu_time: GpuTimeView | None = None
+    """None on engines without a GPU."""
     deadline_ns: int = 10_000_000_000
     quiesced: bool = False
     unseen: str = ""
