@@ -27,6 +27,7 @@ class Vm:
     memory_mib: int
     region_mib: int = 64
     options: dict[str, Any] = field(default_factory=dict)
+    weight: int = 100
 
     def section(self, gpu: Gpu, folder: Path) -> dict[str, Any]:
         """Section of the VM in the configuration."""
@@ -37,7 +38,12 @@ class Vm:
             "num_queues": 1,
             "deadline": "60s",
             "sandbox": "best-effort",
-            "quota": {"memory": f"{self.memory_mib}M", "pes": self.pes, "queue_depth": 1024},
+            "quota": {
+                "memory": f"{self.memory_mib}M",
+                "pes": self.pes,
+                "queue_depth": 1024,
+                "weight": self.weight,
+            },
         }
 
 

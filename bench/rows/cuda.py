@@ -52,7 +52,7 @@ def _count(lab: Lab, full: int, quick: int) -> int:
     return lab.cuda.size(lab.samples(full, quick), 64)
 
 
-def _null_times(ours: OurDevice, count: int) -> Percentiles:
+def null_times(ours: OurDevice, count: int) -> Percentiles:
     """Subject of round trips of an empty kernel, the driver on one CPU and the device on the others."""
     device = ours.device
     program = device.load((KERNELS / "empty.cu").read_text())
@@ -85,7 +85,7 @@ def _native_times(lab: Lab, native: NativeGpu, count: int) -> Percentiles:
 def null_launch(lab: Lab) -> Iterator[Outcome]:
     """LAUNCH of an empty kernel, spinning, beside cuLaunchKernel and cuStreamSynchronize, also spinning."""
     count = _count(lab, 5_000, 2_000)
-    ours, theirs = _null_times(lab.cuda.vm, count), _native_times(lab, lab.cuda.native, count)
+    ours, theirs = null_times(lab.cuda.vm, count), _native_times(lab, lab.cuda.native, count)
     native, own = lab.cuda.alternate(lab.samples(15, 7), theirs, ours)
     goal = Goal("ratio", "<", 1.3)
     yield outcome("cuda_null_launch_us_p50", own, "us", "lower", native, against=NATIVE, goal=goal)
@@ -101,7 +101,7 @@ def null_launch_by_event(lab: Lab) -> Iterator[Outcome]:
         lab.cuda.vms([lab.cuda.plan("memory", completion="memory")]) as (by_memory,),
     ):
         words, events = lab.cuda.alternate(
-            lab.samples(15, 7), _null_times(by_memory, count), _null_times(by_event, count)
+            lab.samples(15, 7), null_times(by_memory, count), null_times(by_event, count)
         )
     yield outcome("cuda_null_launch_event_us_p50", events, "us", "lower", words, against="completion: memory")
 
@@ -292,7 +292,7 @@ def footprint(lab: Lab) -> Iterator[Outcome]:
     """
     with lab.cuda.vms([lab.cuda.plan("idle")]) as (ours,):
         with lab.cuda.measured():
-            _null_times(ours, 8)()
+            null_times(ours, 8)()
         share = idle_percent(ours, lab.cuda.size(lab.samples(10, 3), 1))
         worker = resident(ours.worker_pids)
     yield outcome("cuda_idle_cpu_percent", share, "%", "lower", goal=Goal("value", "<", 0.5))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,8 @@ from bench.cuda.work import Native
 from bench.lab import Lab
 from bench.registry import Outcome, row
 from bench.results import Goal, Samples, outcome
+from bench.rows.cores import jain
+from bench.rows.cuda import null_times
 from bench.stats import Subject
 from bench.workloads import Workload
 
@@ -26,6 +29,7 @@ ROOM_MIB: Final = 200
 SAXPY_ROOM_MIB: Final = 800
 SMOKE_ROOM_MIB: Final = 16
 NATIVE: Final = "one native process"
+ALONE: Final = "the only VM of a daemon"
 
 
 def _busy(lab: Lab) -> Workload:
@@ -119,15 +123,15 @@ def _worst_off(vms: Crowd, rates: list[float]) -> float:
     return max(_percent_off(rate / sum(rates), given / sum(pes)) for rate, given in shares)
 
 
-def _splits(prefix: str) -> list[str]:
-    return [f"{prefix}_{name}" for name in SPLITS]
+def _splits_of(prefix: str, names: Iterable[str] = SPLITS) -> list[str]:
+    return [f"{prefix}_{name}" for name in names]
 
 
 PARTITION: Final = "quota_pe_partition_error_percent"
 TURNS: Final = "quota_pe_turns_error_percent"
 
 
-@row(PARTITION, *_splits(PARTITION))
+@row(PARTITION, *_splits_of(PARTITION))
 def error_alone(lab: Lab) -> Iterator[Outcome]:
     """Error of the partition, which the quota promises: throughput of one VM with a part of the processing elements,
     relative to that of a VM with all of them, against its share of the elements.
@@ -148,10 +152,10 @@ def error_alone(lab: Lab) -> Iterator[Outcome]:
     yield outcome(PARTITION, _worst(errors), "%", "lower", against=line, goal=GOAL)
 
 
-@row(TURNS, *_splits(TURNS))
+@row(TURNS, *_splits_of(TURNS))
 def error_together(lab: Lab) -> Iterator[Outcome]:
     """Error with two VMs at work: share of the throughput against share of the processing elements, of the worse VM.
-    Partition times time slices: a GPU gives processes turns, whose lengths its driver chooses.
+    Partition times turns: VMs of equal weight get equal times of the GPU.
     """
     errors: dict[str, Samples] = {}
     for name, share in SPLITS.items():
@@ -159,9 +163,9 @@ def error_together(lab: Lab) -> Iterator[Outcome]:
         with crowd(lab.cuda, plans, _busy(lab), _room(lab)) as vms:
             given = "+".join(str(member.num_pes) for member in vms.members)
             errors[name] = _rounds(lab, partial(_off_together, vms, _seconds(lab)))
-        line = f"(two VMs at once, time slices and partition; given: {given} of {lab.cuda.gpu.num_pes})"
+        line = f"(two VMs at once, turns and partition; given: {given} of {lab.cuda.gpu.num_pes})"
         yield outcome(f"{TURNS}_{name}", errors[name], "%", "lower", against=line)
-    line = "(two VMs at once, time slices and partition; the worst of the splits)"
+    line = "(two VMs at once, turns and partition; the worst of the splits)"
     yield outcome(TURNS, _worst(errors), "%", "lower", against=line)
 
 
@@ -182,3 +186,42 @@ def _rounds(lab: Lab, subject: Subject) -> Samples:
 
 def _worst(errors: dict[str, Samples]) -> float:
     return max(error.median for error in errors.values())
+
+
+# ---- weights -----------------------------------------------------------------------------------
+
+GATE: Final = "cuda_gate_jain"
+GATED: Final = {"1_1": (100, 100), "1_3": (100, 300), "1_2_4": (100, 200, 400)}
+"""Weights of VMs that are at work together, each with the whole GPU."""
+
+GATE_GOAL: Final = Goal("value", ">=", 0.99)
+
+
+@row(GATE, *_splits_of(GATE, GATED))
+def fairness(lab: Lab) -> Iterator[Outcome]:
+    """Jain's index of the launches per second of VMs at work together, each relative to its weight; the worst of all."""
+    found: dict[str, Samples] = {}
+    for name, weights in GATED.items():
+        plans = [replace(lab.cuda.small_plan(f"vm{number}"), weight=weight) for number, weight in enumerate(weights)]
+        with crowd(lab.cuda, plans, _busy(lab), _room(lab)) as vms:
+            found[name] = _rounds(lab, partial(_fairness, vms, weights, _seconds(lab)))
+        line = f"(VMs at work at once, by weights {':'.join(map(str, weights))})"
+        yield outcome(f"{GATE}_{name}", found[name], "", "higher", against=line, goal=GATE_GOAL)
+    worst = min(index.median for index in found.values())
+    yield outcome(GATE, worst, "", "higher", against="(the worst of these weights)", goal=GATE_GOAL)
+
+
+def _fairness(vms: Crowd, weights: Sequence[int], seconds: float) -> float:
+    return jain([rate / weight for rate, weight in zip(vms.per_second(seconds), weights, strict=True)])
+
+
+@row("cuda_gate_idle_neighbour_us_p50", "cuda_gate_idle_neighbour_us_p99")
+def idle_neighbour(lab: Lab) -> Iterator[Outcome]:
+    """LAUNCH of an empty kernel, spinning, of a VM whose GPU another VM could use at any time, beside one alone."""
+    count = lab.cuda.size(lab.samples(5_000, 2_000), 64)
+    plans = [lab.cuda.small_plan(name) for name in ("busy", "idle")]
+    with lab.cuda.vms(plans) as (beside, _idle), lab.cuda.vms([lab.cuda.small_plan("alone")]) as (single,):
+        ours, theirs = null_times(beside, count), null_times(single, count)
+        alone, own = lab.cuda.alternate(lab.samples(15, 7), theirs, ours)
+    yield outcome("cuda_gate_idle_neighbour_us_p50", own, "us", "lower", alone, against=ALONE)
+    yield outcome("cuda_gate_idle_neighbour_us_p99", ours.p99, "us", "lower", theirs.p99, against=ALONE)

@@ -221,7 +221,7 @@ def test_rows_run_on_small_sizes(gpu: Gpu) -> None:
 
 
 @needs_walls
-def test_partition_has_a_goal_and_time_slices_have_no_goal(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_has_a_goal_and_turns_have_no_goal(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     load()
     monkeypatch.setattr(cuda_sharing, "SPLITS", {"1_of_2": 1 / 2})
     wanted = [f"{cuda_sharing.PARTITION}_1_of_2", f"{cuda_sharing.TURNS}_1_of_2"]
@@ -232,7 +232,19 @@ def test_partition_has_a_goal_and_time_slices_have_no_goal(gpu: Gpu, monkeypatch
     assert alone.goal is not None
     assert "(one VM at work at a time; given: 64 of 132)" in alone.against
     assert together.goal is None
-    assert "(two VMs at once, time slices and partition; given: 64+64 of 132)" in together.against
+    assert "(two VMs at once, turns and partition; given: 64+64 of 132)" in together.against
+
+
+@needs_walls
+def test_rows_of_weighted_vms_run_on_small_sizes(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    load()
+    monkeypatch.setattr(cuda_sharing, "GATED", {"1_3": (100, 300)})
+    wanted = [f"{cuda_sharing.GATE}_1_3", "cuda_gate_idle_neighbour_us_p50"]
+    with Lab(quick=True, driver=gpu.driver, smoke=True) as lab:
+        results, skipped = run_rows(lab, select(ROWS, wanted), wanted, lambda _text: None)
+    assert skipped == []
+    assert [result.name for result in results] == wanted
+    assert results[0].against == "(VMs at work at once, by weights 100:300)"
 
 
 @needs_walls
