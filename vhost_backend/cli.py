@@ -31,6 +31,7 @@ from vhost_backend.daemon.capacity import Capacity, Excess, Share, excesses
 from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.daemon.fork_server import ForkServer, modules_of
+from vhost_backend.daemon.host_status import Ground
 from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, state_folder
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
@@ -204,6 +205,7 @@ def _serve(
             source=source,
             check=check,
             store=store,
+            ground=Ground.of_host(offered.home, offered.no_home),
         )
         program.run(daemon)
     return 0

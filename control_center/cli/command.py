@@ -20,6 +20,7 @@ from control_center.cli.verbs import VERBS
 
 _EPILOG: Final = """\
 examples:
+  vgcctl status                                  is all well, and what is allotted
   vgcctl ls                                      hosts, GPUs, VMs and open channels
   vgcctl tail 'gpu=*,pe=0-3,fn=log,vm=web1'      logs of four processing elements, live
   vgcctl send 'vm=web1,pe=0'                     a console: type to the kernel, see its prints
@@ -31,7 +32,8 @@ selectors: host=*,gpu=0-3,vm=web1,pe=0-131,fn=log; keys that are left out match 
 server: --centre URL or --daemon unix:/path; or VGC_CENTRE, VGC_DAEMON, VGC_TOKEN in the environment;
   or unix:/run/vgc/control.sock if it exists; or http://127.0.0.1:7070
 
-exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 no server answers
+exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 no server answers,
+  5 status: something needs attention
 """
 
 

@@ -11,6 +11,8 @@ FAILED: Final = 1
 USAGE: Final = 2
 REFUSED: Final = 3
 UNREACHABLE: Final = 4
+ATTENTION: Final = 5
+"""Exit code of ``vgcctl status`` if something needs attention."""
 
 
 class CommandError(Exception):

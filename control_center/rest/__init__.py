@@ -12,11 +12,13 @@ from virtio_proto.control.verbs.base import Verb
 from virtio_proto.control.verbs.channels import Ls, Open
 from virtio_proto.control.verbs.faults import ClearFaults, TakeSnapshot
 from virtio_proto.control.verbs.hosts import Load, Self, Topology
+from virtio_proto.control.verbs.status import Status
 
 OWN: Final[dict[type[Verb], Handler]] = {
     Topology: hosts.hosts,
     Load: hosts.load,
     Self: hosts.own,
+    Status: hosts.status,
     Ls: channels.channels,
     Open: channels.open_channels,
     TakeSnapshot: snapshots.take_snapshot,

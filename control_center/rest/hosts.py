@@ -13,6 +13,7 @@ from control_center.rest.route import Call, JsonText
 from control_center.usage import memory_bytes
 from virtio_proto.control.api import CentreInfo, HostInfo
 from virtio_proto.control.verbs.hosts import SelfAnswer
+from virtio_proto.control.verbs.status import Statuses
 
 
 async def hosts(call: Call) -> list[HostInfo]:
@@ -38,6 +39,13 @@ def _centre(call: Call) -> CentreInfo:
         "hosts_up": sum(host.state == "up" for host in visible),
         "streams": len(call.centre.hub),
     }
+
+
+async def status(call: Call) -> Statuses:
+    """Shows the status of hosts to callers that may see all VMs."""
+    found = await look(call, call.asked) if call.scope.is_all else Gathered[Any]()
+    merged: Statuses = call.verb.merged.of(found.answers, failures(found))
+    return merged
 
 
 async def own(call: Call) -> SelfAnswer:

@@ -44,6 +44,7 @@ class FakeHost:
         self.added: list[Fields] = []
         """The ``add_vm`` requests so far."""
         self.reload_problem = ""
+        self.status_problem = ""
         self.limits: dict[str, int] = {}
         """Limits that were set for a VM."""
         self._instance_numbers = itertools.count(1)
@@ -188,6 +189,11 @@ class FakeHost:
             "budget_percent": 1.0,
             "cost_percent": dict.fromkeys(self.world.vms, 0.02),
         }
+
+    def do_status(self, _fields: Fields) -> Any:
+        if self.status_problem:
+            raise Refusal("denied", self.status_problem)
+        return {**self.world.status(), "channels": sum(len(one.channels) for one in self.instances.values())}
 
     # ---- verbs: channels -------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from vhost_backend.control.links.channel_port import (
 )
 from vhost_backend.control.links.vm_port import (
     HostRefusedError,
+    HostResources,
     MigrationRefusedError,
     MigrationView,
     Progress,
@@ -36,6 +37,7 @@ from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
+from virtio_proto.control.verbs.status import GpuAllotment
 from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 
 CLOCK_NS: Final = 1_000_000
@@ -227,6 +229,7 @@ class FakeHost:
         """VMs that were to be added or removed, "" for a reload, and whether now."""
         self.added: dict[str, tuple[Mapping[str, Any], bool]] = {}
         """Settings of the VMs that were added, and whether they persist."""
+        self.no_cgroups = ""
         self.given: dict[str, int] = {}
         """Limits that were set."""
 
@@ -240,6 +243,20 @@ class FakeHost:
 
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
         return self._changes(vm, now=now, removed=[vm])
+
+    async def resources(self) -> HostResources:
+        gpu: GpuAllotment = {
+            "gpu": "cpu",
+            "pes": 4,
+            "pes_allotted": 2,
+            "vms": 2,
+            "sharing": 1,
+            "memory_bytes": 1 << 34,
+            "memory_allotted_bytes": 1 << 29,
+        }
+        return HostResources(
+            (gpu,), ("web2",), 1 << 34, 1 << 30, overcommit=True, cgroup_version=0, no_cgroups=self.no_cgroups
+        )
 
     def limits(self, vm: str) -> LimitsInfo:
         return limits_info(vm, self.given)

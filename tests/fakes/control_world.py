@@ -61,6 +61,8 @@ class FakeVm:
     gpu_time: tuple[int, int, int, int] | None = (8 * NS_PER_S, 3 * NS_PER_S, 2 * NS_PER_S, 8 * NS_PER_S)
     """GPU time that was used, for which launches were held, that was used beside others, and of all of these."""
     compiling: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further facts of it, or others than the simulation has, by the API's names."""
     thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def runs_on(self, pe: int) -> bool:
@@ -75,6 +77,8 @@ class World:
         self.shape = shape
         self.clock_ns = clock_ns
         self.faults: list[FaultInfo] = []
+        self.no_cgroups = ""
+        """Reason why the host has no control groups; "" if it has."""
         self._seed = zlib.crc32(f"{seed}/{host}".encode())
         self._random = random.Random(self._seed)
         self._born_ns = clock_ns()
@@ -137,11 +141,38 @@ class World:
             info["gpu_ns"], info["gpu_held_ns"], info["gpu_shared_ns"], info["gpu_shared_of_ns"] = vm.gpu_time
         if vm.unseen:
             info["unseen"] = vm.unseen
-        return info
+        return {**info, **vm.more}  # type: ignore[typeddict-item]  # keys of it
 
     def topology(self, channels_of: Callable[[str], int]) -> TopologyInfo:
         vms = [self.vm_info(vm, channels_of(vm.name)) for vm in self.vms.values()]
         return {"host": self.host, "gpus": self.gpus(), "vms": vms}
+
+    def status(self) -> dict[str, Any]:
+        """Answer to `status`, without the channels. VMs have all elements of their GPU."""
+        sizes = {gpu: [vm.pes for vm in self.vms.values() if vm.gpu == gpu] for gpu in range(self.shape.gpus)}
+        found: dict[str, Any] = {
+            "daemon": "0.1.0",
+            "started_ns": self._born_ns,
+            "time_ns": self.clock_ns(),
+            "overcommit": True,
+            "gpus": [
+                {
+                    "gpu": str(gpu),
+                    "pes": self.shape.pes,
+                    "pes_allotted": sum(pes),
+                    "vms": len(pes),
+                    "sharing": 0,
+                    "memory_bytes": 141 * GIB,
+                    "memory_allotted_bytes": 16 * GIB * len(pes),
+                }
+                for gpu, pes in sizes.items()
+            ],
+            "undecided": [],
+            "memory_bytes": 64 * GIB,
+            "memory_allotted_bytes": GIB * len(self.vms),
+            "cgroups": 0 if self.no_cgroups else 2,
+        }
+        return {**found, "cgroups_missing": self.no_cgroups} if self.no_cgroups else found
 
     # ---- load ------------------------------------------------------------------------------------
 

@@ -175,3 +175,17 @@ def test_read_only_verbs_work_with_the_real_daemon(stage: Stage) -> None:
             assert ran.code == 0, (argv, ran.out, ran.err)
 
     asyncio.run(run())
+
+
+def test_status_has_the_allotment_of_the_vm_that_runs(stage: Stage) -> None:
+    argv = ("status", "--json", "--daemon", f"unix:{stage.socket}")
+    ran = asyncio.run(vgcctl(*argv))
+    (host,) = ran.json["hosts"]
+    (gpu,) = (gpu for gpu in host["status"]["gpus"] if gpu["gpu"] == "cpu")
+    assert (gpu["pes_allotted"], gpu["vms"], gpu["memory_allotted_bytes"]) == (1, 1, 64 * MIB)
+    assert host["status"]["undecided"] == []
+    assert 0 < host["status"]["started_ns"] < host["status"]["time_ns"]
+    assert host["status"]["memory_allotted_bytes"] >= gpu["memory_allotted_bytes"]
+    (problem,) = ran.json["problems"]  # the stage's link knows nothing of limits
+    assert (problem["vm"], "never acknowledged its limits" in problem["what"]) == ("web1", True)
+    assert ran.code == 5

@@ -98,6 +98,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
     )
     | {
         "marks": set(),
+        "health": set(),
         "recorder": {"marks", "recording_port"},
         "replay": {"encoding", "errors", "messages", "recorder", "recording_port", "scope"},
         "websocket": {
@@ -113,7 +114,17 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
             "stream",
         },
         "service": {"access", "app", "centre", "cluster", "config", "errors", "host", "recorder", "recording_port"},
-        "cli": {"address", "daemon_link", "errors", "marks", "recorder", "recording_port", "rows", "snapshots"},
+        "cli": {
+            "address",
+            "daemon_link",
+            "errors",
+            "health",
+            "marks",
+            "recorder",
+            "recording_port",
+            "rows",
+            "snapshots",
+        },
     },
 }
 """By folder: what each room in it may import of its neighbours. A new room is added here, with what it stands on."""

@@ -337,6 +337,7 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("GET", "/firmware", "/firmware", None),
         ("POST", "/firmware/rollback", "/firmware/rollback", {}),
         ("GET", "/self", "/self", None),
+        ("GET", "/status", "/status", None),
     ]
     found = {}
     for method, route, path, body in calls:

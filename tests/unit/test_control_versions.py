@@ -19,6 +19,7 @@ from vhost_backend.daemon import control_adapter
 from vhost_backend.daemon.control_adapter import DaemonHost, Roster
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
+from vhost_backend.daemon.host_status import Ground
 from vhost_backend.log import get_logger
 
 KNOWN: Final = "GPU-0"
@@ -35,7 +36,7 @@ def host(uuid: str) -> DaemonHost:
 
     vm = SimpleNamespace(config=SimpleNamespace(engine=EngineConfig("cuda")))
     roster = SimpleNamespace(vms={"a": vm})
-    return DaemonHost(cast("Roster", roster), Engines(survey, lambda *_: None), EventBus(get_logger()))
+    return DaemonHost(cast("Roster", roster), Engines(survey, lambda *_: None), EventBus(get_logger()), Ground(1, 1))
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from typing import Any, Final, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
-from vhost_backend.config.daemon import VmConfig
+from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.config.engine import EngineConfig
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import DeviceError, GuestMarked, VmConnected, VmDisconnected
 from vhost_backend.control.host.gpu_events import GpuWatch
 from vhost_backend.control.links.vm_port import (
     HostRefusedError,
+    HostResources,
     MigrationRefusedError,
     MigrationView,
     Progress,
@@ -28,8 +29,10 @@ from vhost_backend.control.links.vm_port import (
 from vhost_backend.control.links.worker_channels import WorkerChannels
 from vhost_backend.cores import lists
 from vhost_backend.daemon.allotment import figures
+from vhost_backend.daemon.capacity import Share
 from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu
+from vhost_backend.daemon.host_status import Ground, resources
 from vhost_backend.daemon.migration import MigrationError
 from vhost_backend.daemon.served_vm import ServedVm
 from vhost_backend.daemon.vm import Vm
@@ -111,6 +114,7 @@ class DaemonVm:
             allotment=vm.allotment.number,
             acknowledged=vm.allotment.acknowledged,
             allotment_state=vm.allotment_state,
+            pending=tuple(_pending(vm)) if vm.is_connected else (),
             memory_quota_bytes=vm.config.quota.memory_bytes,
             pes_quota=vm.config.quota.pes or 0,
             deadline_ns=vm.config.deadline_ns,
@@ -178,6 +182,10 @@ def _gpu_of_choice(choice: Choice) -> tuple[str, str]:
     return choice.engine, software_gpu_uuid() if choice.engine == SOFTWARE_GPU else ""
 
 
+def _gpu_in_use(vm: Vm) -> Gpu | None:
+    return None if vm.choice is None else vm.choice.gpu
+
+
 def _gpu_of(vm: Vm) -> tuple[str, str]:
     """GPU of a VM that never had a guest, as far as the configuration says."""
     kind = vm.config.engine.kind
@@ -218,6 +226,11 @@ class Roster(Protocol):
 
     @property
     def vms(self) -> Mapping[str, Vm]: ...
+
+    @property
+    def config(self) -> DaemonConfig:
+        """Present configuration, with the VMs that were added beside it."""
+        ...
 
     async def reload_file(self, *, now: bool) -> Reload:
         """:raise VgcError: the configuration cannot be used; then nothing has changed."""
@@ -289,13 +302,20 @@ def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
         "told": told,
         "enforced": limits,
         "used": used,
-        "pending": [name for name in LIMIT_NAMES if name in {*_different(present, told), *_different(present, limits)}],
+        "pending": _pending(vm) if vm.is_connected else [],
         "later": _different(figures(configured), present),
         "exceeded": list(_exceeded(used, limits)),
         "allotment": vm.allotment.number,
         "acknowledged": vm.allotment.acknowledged or None,
         "allotment_state": vm.allotment_state,
     }
+
+
+def _pending(vm: Vm) -> list[str]:
+    """Limits that were changed and are not enforced yet, or of which the guest was not told yet."""
+    allotment, present = vm.allotment, figures(vm.config)
+    late = {*_different(present, figures(allotment.told)), *_different(present, figures(allotment.enforced))}
+    return [name for name in LIMIT_NAMES if name in late and name != "weight"]  # of which guest and worker know nothing
 
 
 def _different(one: LimitFigures, other: LimitFigures) -> list[str]:
@@ -305,8 +325,9 @@ def _different(one: LimitFigures, other: LimitFigures) -> list[str]:
 class DaemonHost:
     """Implements `vhost_backend.control.links.vm_port.Host`."""
 
-    def __init__(self, roster: Roster, engines: Engines, bus: EventBus) -> None:
+    def __init__(self, roster: Roster, engines: Engines, bus: EventBus, ground: Ground) -> None:
         self._roster = roster
+        self._ground = ground
         self._engines = engines
         self._bus = bus
         self._watch: GpuWatch | None = None
@@ -319,6 +340,10 @@ class DaemonHost:
                 survey = await self._engines.survey(vm.config.engine)
                 found |= {gpu.uuid: self._info(gpu, survey.driver_version) for gpu in survey.gpus}
         return tuple(found.values())
+
+    async def resources(self) -> HostResources:
+        shares = [Share(self._roster.configured(name), _gpu_in_use(vm)) for name, vm in self._roster.vms.items()]
+        return resources(self._ground, shares, await self.gpus(), overcommit=self._roster.config.overcommit)
 
     async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():

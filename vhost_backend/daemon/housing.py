@@ -33,6 +33,8 @@ class Housing:
     """Group in which each VM gets one; None: the host has no control groups, or they are off."""
     cores: CorePool | None = None
     """Processors of VMs; None: VMs have none for their own."""
+    no_home: str = ""
+    """Reason why the host has no control groups for VMs; "" if it has, or they are off."""
 
     @classmethod
     def open(cls, config: DaemonConfig, lease: contextlib.ExitStack) -> Self:
@@ -42,7 +44,8 @@ class Housing:
         """
         cores = CorePool(os.sched_getaffinity(0))
         lease.enter_context(cores.watched(lambda: _keep_off_others(cores)))
-        return cls(_users(config), _home(config, lease), cores)
+        home, why = _home(config, lease)
+        return cls(_users(config), home, cores, why)
 
     def house(self, vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
         """Gives a VM its quarters, which `lease` gives back.
@@ -122,20 +125,20 @@ def _users(config: DaemonConfig) -> UserRange | None:
         return None
 
 
-def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> Cgroup | None:
-    """The daemon's own group, which `lease` removes.
+def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Cgroup | None, str]:
+    """The daemon's own group, which `lease` removes, or the reason why this host has none; "" if they are off.
 
     :raise HostError: the configuration requires control groups, and this host does not let us have them.
     """
     if config.cgroups == "off":
-        return None
+        return None, ""
     try:
         home = cgroups.find()
     except HostError as error:
         if config.cgroups == "required":
             raise
         log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
-        return None
+        return None, str(error)
     lease.callback(home.close)
     log.get_logger().info("cgroups", group=str(home))
-    return home.group
+    return home.group, ""

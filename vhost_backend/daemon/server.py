@@ -19,6 +19,7 @@ from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
+from vhost_backend.daemon.host_status import Ground
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
@@ -98,9 +99,10 @@ class Daemon:
         check: Check = _unchecked,
         store: VmStore | None = None,
         retry_s: float = RETRY_S,
+        ground: Ground | None = None,
     ) -> None:
         """`forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
-        `store`: of added VMs; None: they end with the daemon.
+        `store`: of added VMs; None: they end with the daemon. `ground`: what the host has; None: it is found now.
 
         :raise ConfigError: a key for firmware cannot be used.
         """
@@ -137,7 +139,7 @@ class Daemon:
             from vhost_backend.control.system import ControlSystem
             from vhost_backend.daemon.control_adapter import DaemonHost
 
-            host = DaemonHost(self, engines, self._bus)
+            host = DaemonHost(self, engines, self._bus, ground or Ground.of_host())
             self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger())
 
     @property

@@ -122,6 +122,8 @@ class VmInfo(TypedDict):
     acknowledged: NotRequired[int | None]
     """Allotment that the guest says it has taken; None: it has said nothing."""
     allotment_state: NotRequired[AllotmentState]
+    pending: NotRequired[list[str]]
+    """Limits that were changed and are not enforced yet, or of which the guest was not told yet. Absent if all are."""
     exceeded: NotRequired[list[str]]
     """Limits that were lowered below the VM's use, of which it gets no more until it uses less. Absent if all are above."""
     memory_quota_bytes: int

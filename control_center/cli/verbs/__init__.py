@@ -9,6 +9,7 @@ from typing import Final
 
 VERBS: Final = {
     "ls": "hosts, GPUs, VMs and open channels",
+    "status": "one picture: hosts, what VMs are allotted of them, and what needs attention",
     "open": "open channels and leave them open",
     "tail": "open channels, print their records, close them at Ctrl-C",
     "send": "type to the kernels of processing elements",

@@ -53,6 +53,7 @@ type Get = [
   { path: "load"; query: { selector?: string | null }; body: Empty; answer: LoadAnswer },
   { path: "stats"; query: { selector?: string | null }; body: Empty; answer: HostedStat[] },
   { path: "self"; query: { selector?: string | null }; body: Empty; answer: SelfAnswer },
+  { path: "status"; query: { selector?: string | null }; body: Empty; answer: Statuses },
   {
     path: "channels";
     query: { selector?: string | null; totals?: 0 | 1 | null };
@@ -286,6 +287,17 @@ export type FirmwareProblem = {
   vm: string;
 };
 
+/** What VMs are allotted of a GPU, as configured; the software GPU is ``cpu``. */
+export type GpuAllotment = {
+  gpu: string;
+  memory_allotted_bytes: number;
+  memory_bytes: number;
+  pes: number;
+  pes_allotted: number;
+  sharing: number;
+  vms: number;
+};
+
 /** A GPU; the software GPU is ``cpu``. Unknown properties are absent. */
 export type GpuInfo = {
   arch?: string;
@@ -331,6 +343,20 @@ export type HostMessage = {
   type: "host";
   url: string;
   vms: VmInfo[];
+};
+
+export type HostStatus = {
+  cgroups: number;
+  cgroups_missing?: string;
+  channels: number;
+  daemon: string;
+  gpus: GpuAllotment[];
+  memory_allotted_bytes: number;
+  memory_bytes: number;
+  overcommit: boolean;
+  started_ns: number;
+  time_ns: number;
+  undecided: string[];
 };
 
 /** Fault and its host. */
@@ -690,6 +716,11 @@ export type StageFirmwareRequest = {
   force?: boolean;
 };
 
+export type Statuses = {
+  failed: HostError[];
+  hosts: { [key: string]: HostStatus };
+};
+
 /** Changes to a running replay; fields that are left out change nothing. */
 export type Steering = {
   pause?: boolean | null;
@@ -778,6 +809,7 @@ export type VmInfo = {
   memory_used_bytes: number;
   origin?: "added" | "command line" | "file" | "leaving" | "persisted";
   own_cores?: boolean;
+  pending?: string[];
   pes: number;
   problem?: string;
   quiesced?: boolean;

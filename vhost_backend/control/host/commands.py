@@ -85,6 +85,8 @@ class HostCommands:
             info["gpu_held_ns"] = facts.gpu_time.held_ns
             info["gpu_shared_ns"] = facts.gpu_time.shared_ns
             info["gpu_shared_of_ns"] = facts.gpu_time.shared_of_ns
+        if facts.pending:
+            info["pending"] = list(facts.pending)
         if facts.exceeded:
             info["exceeded"] = list(facts.exceeded)
         if facts.unseen:

@@ -18,6 +18,7 @@ from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from virtio_proto.control.api import AllotmentState, GpuInfo, VmOrigin, VmState
+from virtio_proto.control.verbs.status import GpuAllotment
 from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 
 MigrationState: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
@@ -75,6 +76,8 @@ class VmFacts:
     acknowledged: int = 0
     """Allotment that the guest says it has taken; 0: it has said nothing."""
     allotment_state: AllotmentState = "unused"
+    pending: tuple[str, ...] = ()
+    """Limits that were changed and are not enforced yet, or of which the guest was not told yet."""
     exceeded: tuple[str, ...] = ()
     """Limits that were lowered below the VM's use."""
     pes_quota: int = 0
@@ -91,6 +94,22 @@ class VmFacts:
     def gpu_names(self) -> tuple[str, ...]:
         """Names of the VM's GPU in selectors."""
         return tuple(name for name in (self.gpu, self.gpu_uuid) if name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostResources:
+    """Resources of a host, their allotment to its VMs, and what holds VMs to it."""
+
+    gpus: tuple[GpuAllotment, ...]
+    undecided: tuple[str, ...]
+    """VMs whose GPU is chosen when their frontend connects."""
+    memory_bytes: int
+    memory_allotted_bytes: int
+    overcommit: bool
+    cgroup_version: int
+    """0: no control groups."""
+    no_cgroups: str
+    """Reason why the host has none for VMs; "" if it has, or they are off."""
 
 
 class HostRefusedError(Exception):
@@ -166,6 +185,10 @@ class Host(Protocol):
 
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """All GPUs of the host, with the software GPU."""
+        ...
+
+    async def resources(self) -> HostResources:
+        """Resources of the host, and their allotment to its VMs."""
         ...
 
     async def reload(self, *, now: bool) -> VmChanges:

@@ -1,0 +1,119 @@
+"""Health of hosts and VMs: what needs attention, each with its remedy, from what hosts tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_STATES: Final[Mapping[str, tuple[str, str]]] = {
+    "failed": (
+        "its workers end before they are ready",
+        "vgcd's log says why; vgcctl worker reset {name} tries again now",
+    ),
+    "recovering": ("its worker is gone, and the next one gets ready", "wait; vgcctl fault says what ended it"),
+    "unresponsive": ("its worker does not answer", "wait until it is replaced, or vgcctl worker reset {name}"),
+}
+"""States of a VM that need attention: what they mean, and what to do."""
+_ALLOTMENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "never acknowledged": (
+        "its guest has never acknowledged its limits, which hold all the same",
+        "update the driver in the guest: it knows nothing of limits that change",
+    ),
+    "wrong": (
+        "its guest acknowledges limits that it never got, and the true ones hold",
+        "update the driver in the guest; a hostile guest can do this, too",
+    ),
+}
+"""Ways in which a guest stands to its allotment that need attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that needs attention."""
+
+    host: str
+    vm: str | None
+    what: str
+    remedy: str
+
+    @property
+    def where(self) -> str:
+        return self.host if self.vm is None else f"{self.host}/{self.vm}"
+
+
+def state_of(vm: Mapping[str, Any]) -> str:
+    """State of a VM in a word or three, for a count of VMs by state."""
+    if vm.get("origin") == "leaving":
+        return "ending"
+    if vm.get("quiesced"):
+        return "held"
+    return {"ready": "serving", "stopped": "waiting for QEMU", "recovering": "being replaced", "failed": "down"}.get(
+        vm["state"], str(vm["state"])
+    )
+
+
+def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterator[Problem]:
+    """Problems of a host and its VMs. `status`: its answer to the verb of this name; None: there is none."""
+    name = host["host"]
+    if host["state"] != "up":
+        known = "; what is shown of it is old" if host["vms"] or host["gpus"] else ""
+        yield Problem(
+            name, None, f"is {host['state']}: {host['reason'] or 'it does not answer'}{known}", "is vgcd running there?"
+        )
+        return
+    if status is not None and status.get("cgroups_missing"):
+        yield Problem(
+            name,
+            None,
+            f"has no control groups, so limits hold for each process alone: {status['cgroups_missing']}",
+            "run vgcd as the shipped unit or as root, or say cgroups: off in its configuration if that is meant",
+        )
+    for vm in host["vms"]:
+        yield from _of_vm(name, vm)
+
+
+def _of_vm(host: str, vm: Mapping[str, Any]) -> Iterator[Problem]:
+    name = f"{host}/{vm['vm']}"
+
+    def problem(what: str, remedy: str) -> Problem:
+        return Problem(host, vm["vm"], what, remedy.format(name=name))
+
+    if vm["state"] in _STATES:
+        yield problem(*_STATES[vm["state"]])
+    if vm.get("problem"):
+        yield problem(f"cannot be served: {vm['problem']}", "make room on the host, or give it less: it is tried again")
+    if vm.get("quiesced"):
+        yield problem("is held: it takes no new requests", "vgcctl worker resume {name}")
+    if (found := _ALLOTMENTS.get(str(vm.get("allotment_state")))) is not None:
+        yield problem(*found)
+    if vm.get("pending"):
+        what = f"limits that were changed do not hold yet: {', '.join(vm['pending'])}"
+        yield problem(what, "wait a second; vgcctl vm limits {name} says more")
+    if vm.get("exceeded"):
+        what = f"uses more than its lowered limits, and gets no more: {', '.join(vm['exceeded'])}"
+        yield problem(what, "wait until it uses less, or raise them: vgcctl vm limits {name}")
+
+
+def of_faults(host: str, faults: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Problems of faults that are not cleared, one per VM and kind."""
+    counts = Counter[tuple[str, str]]()
+    for fault in faults:
+        if not fault["cleared"]:
+            counts[fault["vm"], fault["kind"]] += fault["count"]
+    for (vm, kind), count in sorted(counts.items()):
+        times = "once" if count == 1 else f"{count} times"
+        yield Problem(
+            host,
+            vm,
+            f"fault {kind}, {times}",
+            f"vgcctl fault list vm={vm} says what to do, fault clear that it was done",
+        )
+
+
+def of_recorder(recorder: Mapping[str, Any] | None) -> Iterator[Problem]:
+    """Problems of a control centre's recording."""
+    if recorder is not None and recorder["left_out"]:
+        what = f"the recorder was too slow, and left out {recorder['left_out']} batches and events"
+        yield Problem("centre", None, what, "a quicker disk, or fewer channels")

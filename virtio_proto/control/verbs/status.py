@@ -1,0 +1,62 @@
+"""Verb about a host as a whole: what it has, what its VMs are allotted of it, and how limits are enforced there."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from virtio_proto.control.verbs.base import LOOK_S, HostError, Rest, Verb, by_host
+
+
+class GpuAllotment(TypedDict):
+    """What VMs are allotted of a GPU, as configured; the software GPU is ``cpu``."""
+
+    gpu: str
+    pes: int
+    """Processing elements that VMs may have together: of the software GPU, the processors that the daemon may use."""
+    pes_allotted: int
+    """Sum of the quotas of VMs that have one."""
+    vms: int
+    sharing: int
+    """Number of those VMs without a quota of processing elements, which share all that there are."""
+    memory_bytes: int
+    memory_allotted_bytes: int
+
+
+class HostStatus(TypedDict):
+    daemon: str
+    """Version of the daemon."""
+    started_ns: int
+    time_ns: int
+    overcommit: bool
+    """True if the configuration allows VMs more than the host has."""
+    gpus: list[GpuAllotment]
+    undecided: list[str]
+    """VMs whose GPU is chosen when their QEMU connects; they count for none yet."""
+    memory_bytes: int
+    """Memory of the host that the daemon may use."""
+    memory_allotted_bytes: int
+    """Regions of all VMs, and the memory of those on the software GPU."""
+    cgroups: int
+    """Version of the control groups that hold VMs to their limits; 0: there are none."""
+    cgroups_missing: NotRequired[str]
+    """Reason why there are none; absent if the configuration wants none."""
+    channels: int
+    """Open channels."""
+
+
+class Statuses(TypedDict):
+    hosts: dict[str, HostStatus]
+    failed: list[HostError]
+
+
+class Status(Verb):
+    """Shows what hosts have, what their VMs are allotted of it, and how limits are enforced there.
+
+    Callers that may not see all VMs get no hosts.
+    """
+
+    name = "status"
+    timeout_s = LOOK_S
+    rest = Rest("GET", "/status", "hosts")
+    Answer = HostStatus
+    merged = by_host(Statuses)
