@@ -55,7 +55,7 @@ def state_of(vm: Mapping[str, Any]) -> str:
 
 
 def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterator[Problem]:
-    """Problems of a host and its VMs. `status`: its answer to the verb of this name; None: there is none."""
+    """Problems of a host and its VMs. `status`: its answer to the verb of this name; None: it gave no answer."""
     name = host["host"]
     if host["state"] != "up":
         known = "; what is shown of it is old" if host["vms"] or host["gpus"] else ""

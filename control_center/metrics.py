@@ -28,6 +28,7 @@ from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, S
 from virtio_proto.control.verbs.channels import Ls
 from virtio_proto.control.verbs.faults import Faults
 from virtio_proto.control.verbs.hosts import Self, Stat
+from virtio_proto.control.verbs.status import HostStatus, Status
 
 ASK_S: Final = 2.0
 """Time for hosts' answers during a scrape; answers that come later are left out."""
@@ -129,9 +130,11 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
     out.add("vgc_vm_requests_total", vm["requests_done"], labels)
     out.add("vgc_vm_requests_failed_total", vm["requests_failed"], labels)
     out.add("vgc_vm_requests_in_flight", vm["in_flight"], labels)
+    for status, count in _some(vm.get("failures", {})):
+        out.add("vgc_vm_request_failures_total", count, {**labels, "status": status})
     _add_latency(out, labels, vm.get("latency"))
-    if "compiling" in vm:
-        out.add("vgc_vm_compiling", vm["compiling"], labels)
+    _add_compilations(out, labels, vm)
+    _add_limits(out, labels, vm)
     if "cpu_ns" in vm:
         out.add("vgc_vm_cpu_seconds_total", vm["cpu_ns"] / 1e9, labels)
     if "stray_cpu_ns" in vm:
@@ -144,10 +147,36 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
     if host.load is None or vm["vm"] not in host.load["vms"]:
         return
     out.add("vgc_vm_utilization_ratio", host.load["vms"][vm["vm"]], labels)
+    out.add("vgc_vm_pes_used", host.load["vms"][vm["vm"]] * vm["pes"], labels)
     if busy := host.load["pes"].get(vm["vm"]):
         out.add("vgc_vm_pe_utilization_min_ratio", min(busy) / _FULL, labels)
         out.add("vgc_vm_pe_utilization_median_ratio", median_low(busy) / _FULL, labels)
         out.add("vgc_vm_pe_utilization_max_ratio", max(busy) / _FULL, labels)
+
+
+def _add_compilations(out: Page, labels: _Labels, vm: VmInfo) -> None:
+    if "compiling" in vm:
+        out.add("vgc_vm_compiling", vm["compiling"], labels)
+    for result, count in _some(vm.get("compilations", {})):
+        out.add("vgc_vm_compilations_total", count, {**labels, "result": result})
+    if "compile_ns" in vm:
+        out.add("vgc_vm_compile_seconds_total", vm["compile_ns"] / 1e9, labels)
+
+
+def _add_limits(out: Page, labels: _Labels, vm: VmInfo) -> None:
+    if "memory_peak_bytes" in vm:
+        out.add("vgc_vm_memory_peak_bytes", vm["memory_peak_bytes"], labels)
+    if "weight" in vm:
+        out.add("vgc_vm_weight", vm["weight"], labels)
+    if "allotment" in vm:
+        out.add("vgc_vm_allotment", vm["allotment"], labels)
+        out.add("vgc_vm_allotment_acknowledged", vm.get("acknowledged") or 0, labels)
+    if "allotment_state" in vm:
+        out.add("vgc_vm_allotment_state", 1, {**labels, "state": vm["allotment_state"]})
+    for limit in vm.get("pending", ()):
+        out.add("vgc_vm_limits_pending", 1, {**labels, "limit": limit})
+    for limit in vm.get("exceeded", ()):
+        out.add("vgc_vm_limits_exceeded", 1, {**labels, "limit": limit})
 
 
 def _add_latency(out: Page, labels: _Labels, counts: Sequence[int] | None) -> None:
@@ -170,6 +199,7 @@ class _Asked:
         self.stats: list[PeStat] = []
         self.instances: list[InstanceInfo] = []
         self.own: SelfInfo | None = None
+        self.status: HostStatus | None = None
 
 
 class _Series:
@@ -200,17 +230,19 @@ def is_counting(host: Host) -> bool:
 async def _ask(centre: Centre, hosts: list[Host], scope: Scope) -> dict[Host, _Asked]:
     found = {host: _Asked() for host in hosts}
     whole = hosts if scope.is_all else []
-    faults, stats, listings, own = await asyncio.gather(
+    faults, stats, listings, own, statuses = await asyncio.gather(
         centre.cluster.gather(dict.fromkeys(hosts, Faults.Request(cleared=True)), ASK_S),
         centre.cluster.gather(dict.fromkeys(filter(is_counting, hosts), Stat.Request()), ASK_S),
         centre.cluster.gather(dict.fromkeys(whole, Ls.Request(totals=True)), ASK_S),
         centre.cluster.gather(dict.fromkeys(whole, Self.Request()), ASK_S),
+        centre.cluster.gather(dict.fromkeys(whole, Status.Request()), ASK_S),
     )
     for host, asked in found.items():
         asked.faults = faults.answers.get(host.name, {"faults": []})["faults"]
         asked.stats = stats.answers.get(host.name, {"pes": []})["pes"]
         asked.instances = listings.answers.get(host.name, {"instances": []})["instances"]
         asked.own = own.answers.get(host.name)
+        asked.status = statuses.answers.get(host.name)
     return found
 
 
@@ -224,6 +256,8 @@ def _add_asked(out: Page, host: Host, scope: Scope, asked: _Asked, series: _Seri
         out.add("vgc_host_instances", count, {"Hostname": host.name, "fn": function})
     if asked.own is not None:
         _add_cost(out, host, asked.own)
+    if asked.status is not None:
+        _add_status(out, host, asked.status)
 
 
 def _add_faults(out: Page, host: Host, scope: Scope, faults: list[FaultInfo]) -> None:
@@ -255,6 +289,20 @@ def _add_element(out: Page, labels: _Labels, stat: PeStat) -> None:
 
 def _instances(infos: list[InstanceInfo]) -> Iterator[tuple[str, int]]:
     return iter(sorted(Counter(info["function"] for info in infos).items()))
+
+
+def _add_status(out: Page, host: Host, status: HostStatus) -> None:
+    labels = {"Hostname": host.name}
+    out.add("vgc_host_start_time_seconds", status["started_ns"] / 1e9, labels)
+    out.add("vgc_host_memory_bytes", status["memory_bytes"], labels)
+    out.add("vgc_host_memory_allotted_bytes", status["memory_allotted_bytes"], labels)
+    out.add("vgc_host_cgroups_version", status["cgroups"], labels)
+    known = {gpu["gpu"]: _gpu_labels(host, gpu) for gpu in host.gpus}
+    for gpu in status["gpus"]:
+        if gpu["gpu"] in known:
+            out.add("vgc_gpu_pes_allotted", gpu["pes_allotted"], known[gpu["gpu"]])
+            out.add("vgc_gpu_memory_allotted_bytes", gpu["memory_allotted_bytes"], known[gpu["gpu"]])
+            out.add("vgc_gpu_vms", gpu["vms"], known[gpu["gpu"]])
 
 
 def _add_cost(out: Page, host: Host, own: SelfInfo) -> None:

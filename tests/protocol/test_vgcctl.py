@@ -22,7 +22,7 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import open_device
 from tests.unit.vgcctl_rig import Ran, vgcctl
-from tests.waiting import turns_until
+from tests.waiting import turns_until, until
 from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
@@ -175,6 +175,19 @@ def test_read_only_verbs_work_with_the_real_daemon(stage: Stage) -> None:
             assert ran.code == 0, (argv, ran.out, ran.err)
 
     asyncio.run(run())
+
+
+def test_vm_shows_the_peak_of_its_memory_its_failures_and_its_compilations(stage: Stage) -> None:
+    stage.device.zeros(1 << 20, "int32").free()
+    with pytest.raises(vgc.CompileError):
+        stage.device.compile("no program")
+    argv = ("vm", "show", "web1", "--json", "--daemon", f"unix:{stage.socket}")
+    until(lambda: "compile_failed" in asyncio.run(vgcctl(*argv)).json["failures"])
+    vm = asyncio.run(vgcctl(*argv)).json
+    assert vm["memory_used_bytes"] < 4 << 20 <= vm["memory_peak_bytes"] <= vm["memory_quota_bytes"]
+    assert vm["failures"] == {"compile_failed": 1}
+    assert vm["compilations"] == {"compiled": 1, "cached": 0, "failed": 1}
+    assert vm["compile_ns"] > 0
 
 
 def test_status_has_the_allotment_of_the_vm_that_runs(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,6 +18,19 @@ from virtio_proto.control import latency
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
 _LABEL = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+FACTS: Final = {
+    "memory_peak_bytes": 12 << 30,
+    "weight": 300,
+    "allotment": 4,
+    "acknowledged": 3,
+    "allotment_state": "pending",
+    "pending": ["memory_bytes", "contexts"],
+    "exceeded": ["queue_depth"],
+    "failures": {"out_of_memory": 5, "fault": 1},
+    "compilations": {"compiled": 3, "cached": 2, "failed": 1},
+    "compile_ns": 2_500_000_000,
+}
+"""Facts of a VM that not all daemons and VMs have."""
 Samples = list[tuple[str, dict[str, str], float]]
 
 
@@ -102,6 +115,55 @@ def test_latencies_are_cumulative_buckets(tmp_path: Path) -> None:
             assert ends[:2] == ["2.048e-06", "8.192e-06"]
             assert (ends[-1], of(samples, name, vm="h1-vm1")) == ("+Inf", [])
             assert of(samples, "vgc_vm_compiling") == [2]
+
+    run(test())
+
+
+def test_limits_of_vms_and_their_guests_stand_to_them_are_series(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.world.vms["h1-vm0"].more = FACTS
+            rig.daemon.world.vms["h1-vm1"].more = {"allotment": 1, "acknowledged": None}
+            await rig.host()._learn()
+            samples = await scraped(rig)
+            one = {
+                name: of(samples, f"vgc_vm_{name}", vm="h1-vm0")
+                for name in ("memory_peak_bytes", "weight", "allotment", "allotment_acknowledged")
+            }
+            assert one == {
+                "memory_peak_bytes": [12 << 30],
+                "weight": [300],
+                "allotment": [4],
+                "allotment_acknowledged": [3],
+            }
+            assert of(samples, "vgc_vm_allotment_state", vm="h1-vm0", state="pending") == [1]
+            assert of(samples, "vgc_vm_limits_pending", vm="h1-vm0", limit="memory_bytes") == [1]
+            assert len(of(samples, "vgc_vm_limits_pending")) == 2
+            assert of(samples, "vgc_vm_limits_exceeded", limit="queue_depth") == [1]
+            assert of(samples, "vgc_vm_request_failures_total", status="out_of_memory") == [5]
+            assert of(samples, "vgc_vm_compilations_total", result="cached") == [2]
+            assert of(samples, "vgc_vm_compile_seconds_total") == [2.5]
+            assert of(samples, "vgc_vm_allotment_acknowledged", vm="h1-vm1") == [0]
+            busy = of(samples, "vgc_vm_utilization_ratio", vm="h1-vm0")
+            assert of(samples, "vgc_vm_pes_used", vm="h1-vm0") == [4 * busy[0]]
+
+    run(test())
+
+
+def test_allotments_of_hosts_are_series_for_callers_that_see_all_vms(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            samples = await scraped(rig)
+            assert of(samples, "vgc_gpu_pes_allotted", gpu="0") == [4]
+            assert of(samples, "vgc_gpu_memory_allotted_bytes", device="nvidia0") == [16 << 30]
+            assert of(samples, "vgc_gpu_vms") == [1, 1]
+            assert of(samples, "vgc_host_memory_bytes", Hostname="h1") == [64 << 30]
+            assert of(samples, "vgc_host_cgroups_version") == [2]
+            assert of(samples, "vgc_host_start_time_seconds")[0] > 0
+            text = await metrics.page(rig.centre, Scope(vms=frozenset({"h1-vm0"})))
+            assert "vgc_host_memory_bytes" not in text
+            assert "vgc_gpu_pes_allotted" not in text
+            assert "vgc_vm_pes" in text
 
     run(test())
 
@@ -210,6 +272,8 @@ def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> Non
         async with rig_of(tmp_path) as rig:
             await rig.post("/channels", {"selector": "fn=perf"})
             rig.daemon.fault("h1-vm0")
+            rig.daemon.world.vms["h1-vm0"].more = FACTS
+            await rig.host()._learn()
             await rig.settle()
             text = await metrics.page(rig.centre, Scope())
             labels: dict[str, set[str]] = {}

@@ -12,9 +12,10 @@ from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.config.daemon import VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineConfig
-from vhost_backend.daemon.compile_relay import CompileRelay
+from vhost_backend.daemon.compile_relay import CompileCounts, CompileRelay
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.errors import HostError
+from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import sources
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Program
@@ -65,8 +66,9 @@ class Stage:
         choice = Choice(config, Target("null"), 1)
         link = cast("WorkerLink", self.link)
         self.logged: list[str] = []
+        self.counts = CompileCounts()
         log = cast("Any", SimpleNamespace(error=lambda _event, **values: self.logged.append(values["error"])))
-        self.relay = CompileRelay(choice, cast("Any", self.compiler), link, log, self.files)
+        self.relay = CompileRelay(choice, cast("Any", self.compiler), link, log, self.files, counts=self.counts)
 
     def ask(self, request: int, source: int, text: bytes = b"kernel") -> None:
         os.pwrite(self.files[source].fileno(), text, 0)
@@ -100,6 +102,22 @@ def test_no_worker_has_more_programs_at_the_compiler_than_source_files() -> None
             stage.ask(request, source=request % NUM_SOURCES)
         assert len(stage.compiler.futures) == NUM_SOURCES
         assert len(stage.link.faults) == 1000 - NUM_SOURCES
+
+    run(test)
+
+
+def test_programs_are_counted_by_their_end() -> None:
+    async def test(stage: Stage) -> None:
+        ends = ((False, "line 1", False), (True, "", True), (True, "", False))
+        for source, (ok, log, from_cache) in enumerate(ends):
+            stage.ask(source, source)
+            image = memfd.sealed("image", b"code") if ok else None
+            stage.compiler.futures[source].set_result(CompileResult(ok, image, log, from_cache, 0.5))
+        stage.ask(3, source=3)
+        stage.compiler.futures[3].set_exception(HostError("no compiler"))
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        found = stage.counts
+        assert (found.compiled, found.cached, found.failed, found.taken_ns) == (1, 1, 2, 1_500_000_000)
 
     run(test)
 

@@ -43,6 +43,7 @@ from vhost_backend.worker_protocol.migration_messages import (
 from vhost_backend.worker_protocol.protocol import (
     DAEMON_MESSAGES,
     NUM_SOURCES,
+    NUM_STATUSES,
     WORKER_MESSAGES,
     Ack,
     AnyMessage,
@@ -239,14 +240,14 @@ def test_malformed_packets_are_refused(packet: bytes) -> None:
 
 def test_figures_with_all_latency_classes_fit_and_more_are_refused() -> None:
     u32, u64 = 2**32 - 1, 2**64 - 1
-    full = Stats(u64, u64, u64, u64, u32, u32, u32, u32, (u64,) * NUM_CLASSES)
+    full = Stats(u64, u64, u64, u64, u32, u32, u32, u32, (u64,) * NUM_CLASSES, u64, (u64,) * NUM_STATUSES)
     assert codec.decode(codec.encode(full), EVERY) == full
     with pytest.raises(ProtocolError, match=rf"stats\.latency.*; allowed: .*{NUM_CLASSES}"):
         codec.decode(packet_of("stats", [*[1] * 8, [0] * (NUM_CLASSES + 1)]), EVERY)
 
 
 def test_length_is_checked_before_anything_is_decoded() -> None:
-    with pytest.raises(ProtocolError, match="a stats of 60006 bytes; allowed: 1244"):
+    with pytest.raises(ProtocolError, match="a stats of 60006 bytes; allowed: 1470"):
         codec.decode(b"stats\0" + b"\xc1" * 60_000, EVERY)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from vhost_backend.compiler.job import LOOKED_AT
@@ -21,13 +22,43 @@ from virtio_proto.schema import LIMITS, ProgramKind
 _SOURCES: Final = (ProgramKind.CUDA_SOURCE, ProgramKind.CUDA_UNITS)
 
 
+@dataclass(slots=True)
+class CompileCounts:
+    """Programs that were asked for, by their end, and the time that they took."""
+
+    compiled: int = 0
+    cached: int = 0
+    failed: int = 0
+    """Programs with mistakes, or that were refused."""
+    taken_ns: int = 0
+    """Time from request to answer, of all programs together, in the queue for a compiler as well."""
+
+    def count(self, result: CompileResult) -> None:
+        """Counts a program that has ended."""
+        self.taken_ns += int(result.duration_seconds * 1e9)
+        if not result.ok:
+            self.failed += 1
+        elif result.from_cache:
+            self.cached += 1
+        else:
+            self.compiled += 1
+
+
 class CompileRelay:
     """Compilations of one worker. Closing the relay abandons them."""
 
     def __init__(
-        self, choice: Choice, compiler: Compiler, link: WorkerLink, log: Logger, sources: Sequence[Fd]
+        self,
+        choice: Choice,
+        compiler: Compiler,
+        link: WorkerLink,
+        log: Logger,
+        sources: Sequence[Fd],
+        *,
+        counts: CompileCounts,
     ) -> None:
-        """Takes `sources` over, the worker's source files."""
+        """Takes `sources` over, the worker's source files. `counts`: of the VM's programs."""
+        self._counts = counts
         self._vm = choice.config.name
         self._target = choice.target
         self._takes_binaries = choice.config.engine.options.get("binaries") is True
@@ -51,6 +82,7 @@ class CompileRelay:
             return
         problem = self._problem(request)
         if problem:
+            self._counts.failed += 1
             self._answer(request.request, ok=False, log=problem, from_cache=False)
             return
         kind = ProgramKind(request.program_kind)
@@ -97,10 +129,12 @@ class CompileRelay:
             return
         error = done.exception()
         if error is not None:
+            self._counts.failed += 1
             self._log.error("compile_service_failed", error=f"{error!r:.500}", guest=True)
             self._answer(request, ok=False, log="the host could not compile; its log has the reason", from_cache=False)
             return
         result = done.result()
+        self._counts.count(result)
         image = result.image_fd if result.ok else None
         try:
             fds = () if image is None else (image,)

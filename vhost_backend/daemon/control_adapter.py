@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -43,6 +43,7 @@ from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
 from virtio_proto.control.api import GpuInfo, VmOrigin
 from virtio_proto.control.verbs.vms import LIMIT_NAMES, LimitFigures, LimitsInfo, UseFigures, VmChanges
+from virtio_proto.schema import Status
 
 SOFTWARE_GPU: Final = "cpu"
 _SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
@@ -100,7 +101,7 @@ class DaemonVm:
         return choice.target
 
     def facts(self) -> VmFacts:
-        vm, stats, cpu_time = self._vm, self._vm.stats, self._vm.cpu_time
+        vm, stats, cpu_time, done = self._vm, self._vm.stats, self._vm.cpu_time, self._vm.compilations
         choice, place = vm.choice, vm.config.quarters.place
         gpu, gpu_uuid = _gpu_of(vm) if choice is None else _gpu_of_choice(choice)
         facts = VmFacts(
@@ -123,6 +124,8 @@ class DaemonVm:
             gpu_time=None if choice is None or choice.gpu is None else vm.gpu_time,
             quiesced=vm.quiesced,
             compiling=vm.compiling,
+            compilations={"compiled": done.compiled, "cached": done.cached, "failed": done.failed},
+            compile_ns=done.taken_ns,
             unseen="" if choice is None else choice.unseen,
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
@@ -142,6 +145,8 @@ class DaemonVm:
             in_flight=stats.in_flight,
             busy_ns=stats.busy_ns,
             latency=stats.latency,
+            memory_peak_bytes=stats.memory_peak_bytes,
+            failures=_by_status(stats.failures),
         )
 
     async def reset(self, reason: str) -> None:
@@ -283,6 +288,11 @@ def _use_of(vm: Vm) -> UseFigures:
         "queue_depth": 0 if stats is None else stats.in_flight,
         "contexts": 0 if stats is None else stats.num_contexts,
     }
+
+
+def _by_status(failures: Sequence[int]) -> dict[str, int]:
+    """Counts by the names of statuses, without those that are 0."""
+    return {Status(number).name.lower(): count for number, count in enumerate(failures) if count}
 
 
 def _exceeded(used: UseFigures, limits: LimitFigures) -> tuple[str, ...]:

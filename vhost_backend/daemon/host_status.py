@@ -1,4 +1,4 @@
-"""What a host has, and what its VMs are allotted of it: the figures of the verb status."""
+"""Resources of a host and their allotment to VMs: the figures of the verb status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOFTWARE: Final = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the daemon found on its host when it started."""
+    """Resources that the daemon found on its host when it started."""
 
     cores: int
     """Processors that the daemon may use."""
@@ -27,7 +27,7 @@ class Ground:
     cgroup_version: int = 0
     """0: VMs have no control groups."""
     no_cgroups: str = ""
-    """Reason why there are none; "" if there are, or they are off."""
+    """Reason why the host has no control groups; "" if it has, or they are off."""
 
     @classmethod
     def of_host(cls, home: Cgroup | None = None, no_home: str = "") -> Self:

@@ -16,6 +16,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon.allotment import Allotment, limits_of, with_limits
+from vhost_backend.daemon.compile_relay import CompileCounts
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
@@ -122,6 +123,11 @@ class Vm:
         """Number of programs that compile, or wait for a compiler."""
         serving = None if self._frontend is None else self._frontend.slot.serving
         return 0 if serving is None else serving.compiling
+
+    @property
+    def compilations(self) -> CompileCounts:
+        """Programs that all workers asked for so far."""
+        return self._history.compilations
 
     @property
     def generation(self) -> int:

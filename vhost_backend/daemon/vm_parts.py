@@ -13,6 +13,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
 from vhost_backend.daemon.allotment import Allotment
+from vhost_backend.daemon.compile_relay import CompileCounts
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
@@ -60,6 +61,8 @@ class History:
     gpu_time: GpuTime = field(default_factory=GpuTime)
     stats: Stats | None = None
     """Latest figures that a worker sent; None: no worker sent any yet."""
+    compilations: CompileCounts = field(default_factory=CompileCounts)
+    """Programs that workers asked for."""
     generations: Iterator[int] = field(default_factory=lambda: count(1))
 
     def worker_died(self) -> None:

@@ -425,7 +425,14 @@ class WorkerSlot:
         )
         vm.space.offered_pes = self._limits.elements(vm.allotment.told)
         vm.allotment.serve_by(self._limits.enforce, self._given)
-        compilations = CompileRelay(self._choice, self._tools.compiler, link, vm.log, self._sources.pop(link))
+        compilations = CompileRelay(
+            self._choice,
+            self._tools.compiler,
+            link,
+            vm.log,
+            self._sources.pop(link),
+            counts=self._history.compilations,
+        )
         return ServingWorker(
             link,
             self._supervisor.generation,

@@ -95,7 +95,10 @@ void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint3
     req->response.status = status;
     req->response.payload_len = payload_len;
     dp->requests_done++;
-    dp->requests_failed += status != VGC_STATUS_OK;
+    if (VGC_UNLIKELY(status != VGC_STATUS_OK)) {
+        dp->requests_failed++;
+        vgc_count_failure(dp, status);
+    }
     let_go(dp, req);
     if (VGC_LIKELY(vgc_queue_can_push(req->queue)))
         vgc_deliver(dp, req);

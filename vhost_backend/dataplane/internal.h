@@ -15,7 +15,7 @@
  *   texture.c     textures and surfaces                 graph.c     graphs, their launches
  *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
  *   event.c       events                                sharing.c   memory that several contexts use
- *   share.c       keys and users of what is shared
+ *   share.c       keys and users of what is shared    figures.c   peaks, failures by status
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -324,6 +324,7 @@ struct vgc_dp {
     uint64_t requests_done;
     uint64_t requests_failed;
     uint64_t busy_ns;
+    struct vgc_dp_counts counts;
     uint64_t latency[VGC_LATENCY_CLASSES];
     uint64_t sleeps;
     atomic_uint beat; /* heartbeat: the mutex's owner counts it up as it makes progress */
@@ -691,5 +692,11 @@ void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req);
 /* ---- query.c ---- */
 void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
+
+/* ---- figures.c ---- */
+_Static_assert(VGC_NUM_STATUSES == VGC_STATUS_INTERNAL + 1, "a count for each status");
+/* Notes that the VM holds more memory than before. */
+void vgc_count_memory(struct vgc_dp *dp);
+void vgc_count_failure(struct vgc_dp *dp, uint32_t status);
 
 #endif

@@ -167,6 +167,7 @@ static int load_alloc(struct vgc_dp *dp, const struct vgc_migration_alloc *from,
     if (error != 0)
         return vgc_why(why, error, "%lu bytes cannot be had at %#lx: %s", size, address, strerror(-error));
     dp->memory_used += charge;
+    vgc_count_memory(dp);
     return vgc_alloc_insert(dp, (struct vgc_alloc){.address = from->address,
                                                    .size = from->size,
                                                    .charged = charge,

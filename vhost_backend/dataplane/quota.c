@@ -20,6 +20,7 @@ int vgc_memory_charge(struct vgc_dp *dp, uint64_t bytes)
     if (bytes > vgc_memory_left(dp))
         return -EDQUOT;
     dp->memory_used += bytes;
+    vgc_count_memory(dp);
     return 0;
 }
 

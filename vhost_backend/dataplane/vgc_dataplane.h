@@ -286,6 +286,13 @@ int vgc_dp_load_output(struct vgc_dp *dp, uint32_t engine_context, const char *t
 /* ---- figures ------------------------------------------------------------------------------------------------- */
 
 void vgc_dp_usage(struct vgc_dp *dp, struct vgc_usage *usage);
+
+enum { VGC_NUM_STATUSES = 18 };
+struct vgc_dp_counts {
+    uint64_t memory_peak_bytes;          /* most memory that the VM has held in this worker */
+    uint64_t failures[VGC_NUM_STATUSES]; /* requests that were not answered with OK, by status */
+};
+void vgc_dp_counts(struct vgc_dp *dp, struct vgc_dp_counts *counts);
 /* Counts operations that the engine times (launches, graphs, and copies that it does not do at once) by latency, from
  * the moment they were taken off their ring to their end: VGC_LATENCY_CLASSES counts. */
 void vgc_dp_latency(struct vgc_dp *dp, uint64_t *counts);

@@ -254,4 +254,10 @@ class StatsReporter:
     def _usage(self) -> Stats:
         usage = self._plane.usage()
         figures = {name: getattr(usage, name) for name in type(usage).__slots__}
-        return Stats(**figures, latency=self._plane.latency())
+        counts = self._plane.counts()
+        return Stats(
+            **figures,
+            latency=self._plane.latency(),
+            memory_peak_bytes=counts.memory_peak_bytes,
+            failures=counts.failures,
+        )

@@ -75,6 +75,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """Figures of the VM beside its usage, since the worker's start."""
+
+    memory_peak_bytes: int
+    failures: tuple[int, ...]
+    """Requests that were not answered with OK, by status, up to the last that is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class RingFds:
     """Eventfds of a ring; -1 where the driver has none. `DataPlane.start_queue` takes them over."""
 
@@ -324,14 +333,16 @@ class DataPlane:
         lib.vgc_dp_usage(self._dp, usage)
         return Usage(**{name: int(getattr(usage, name)) for name in Usage.__slots__})
 
+    def counts(self) -> Counts:
+        counts = ffi.new("struct vgc_dp_counts *")
+        lib.vgc_dp_counts(self._dp, counts)
+        return Counts(int(counts.memory_peak_bytes), _trimmed(counts.failures))
+
     def latency(self) -> tuple[int, ...]:
         """Counts of the engine's operations by latency class (`virtio_proto.control.latency`), up to the last that is not 0."""
         counts = ffi.new("uint64_t[]", lib.VGC_LATENCY_CLASSES)
         lib.vgc_dp_latency(self._dp, counts)
-        found = [int(count) for count in counts]
-        while found and found[-1] == 0:
-            found.pop()
-        return tuple(found)
+        return _trimmed(counts)
 
     def sleeps(self) -> int:
         """Number of times that the data plane has gone to sleep."""
@@ -348,3 +359,11 @@ class DataPlane:
         if result < 0:
             raise DataPlaneError(-result, f"{what}: {os.strerror(-result)}")
         return result
+
+
+def _trimmed(counts: Any) -> tuple[int, ...]:
+    """Counts up to the last that is not 0."""
+    found = [int(count) for count in counts]
+    while found and found[-1] == 0:
+        found.pop()
+    return tuple(found)

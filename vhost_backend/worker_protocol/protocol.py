@@ -58,6 +58,7 @@ from vhost_backend.worker_protocol.migration_messages import (
     Saved,
 )
 from virtio_proto.control.latency import NUM_CLASSES
+from virtio_proto.schema import Status
 
 MAX_PES: Final = 4096
 """Most elements of a worker. The daemon makes tables for as many as a worker claims to have, so it must be bounded."""
@@ -77,6 +78,7 @@ MAX_CODE_RANGES: Final = 512
 """Most functions of a program whose code is named."""
 MAX_CODE_NAME: Final = 100
 """Longest name of a function, such that all of a program fit into a packet."""
+NUM_STATUSES: Final = max(Status) + 1
 MAX_FDS: Final = MAX_REGIONS + 4
 """Most descriptors of one of the daemon's messages."""
 MAX_FDS_OF_WORKER: Final = 1
@@ -362,7 +364,7 @@ class Stats(Message, frozen=True):
     """Resources that the VM holds and counts of its requests; sent at most once a second, and only when changed."""
 
     TYPE: ClassVar[str] = "stats"
-    MAX_BYTES: ClassVar[int] = 128 + 9 * NUM_CLASSES
+    MAX_BYTES: ClassVar[int] = 192 + 9 * (NUM_CLASSES + NUM_STATUSES)
     memory_used_bytes: U64
     requests_done: U64
     requests_failed: U64
@@ -373,6 +375,10 @@ class Stats(Message, frozen=True):
     in_flight: U32
     latency: Annotated[tuple[U64, ...], Meta(max_length=NUM_CLASSES)] = ()
     """Operations of the engine by latency class; classes after the last one that is not 0 are left out."""
+    memory_peak_bytes: U64 = 0
+    """Most memory that the VM has held since the worker's start."""
+    failures: Annotated[tuple[U64, ...], Meta(max_length=NUM_STATUSES)] = ()
+    """Requests that were not answered with OK, by status; statuses after the last one that is not 0 are left out."""
 
 
 class Log(Message, frozen=True):

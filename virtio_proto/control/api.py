@@ -134,8 +134,16 @@ class VmInfo(TypedDict):
     latency: NotRequired[list[int]]
     """Operations of the present worker (launches, graphs, and copies that are not done at once) by latency class: four of
     equal width for each doubling, from 256 ns on. A guest may have made them up, as its other counts."""
+    memory_peak_bytes: NotRequired[int]
+    """Most memory that the VM has held since its worker's start."""
+    failures: NotRequired[dict[str, int]]
+    """Requests that were not answered with OK, by status, since the worker's start."""
     compiling: NotRequired[int]
     """Number of programs that compile, or wait for a compiler."""
+    compilations: NotRequired[dict[str, int]]
+    """Programs that the VM asked for since the daemon's start, by their end: compiled, cached, failed."""
+    compile_ns: NotRequired[int]
+    """Time that these took, from request to answer, in the queue for a compiler as well."""
     cpu_ns: NotRequired[int]
     """CPU time of all workers of the VM since the daemon's start, by the host's clock."""
     stray_cpu_ns: NotRequired[int]

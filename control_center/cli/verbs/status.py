@@ -140,7 +140,7 @@ def _gpus(host: Object, status: Object | None) -> Iterator[Object]:
 
 
 def _of(allotted: int, there: int, shown: Any) -> str:
-    """What is allotted of what there is; and how many times over, if it is more."""
+    """Amount that is allotted of what there is; and how many times over, if it is more."""
     over = f" ({allotted / there:.3g} times over)" if allotted > there > 0 else ""
     return f"{shown(allotted)} of {shown(there)}{over}"
 

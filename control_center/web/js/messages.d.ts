@@ -287,7 +287,7 @@ export type FirmwareProblem = {
   vm: string;
 };
 
-/** What VMs are allotted of a GPU, as configured; the software GPU is ``cpu``. */
+/** Allotment of a GPU to VMs, as configured; the software GPU is ``cpu``. */
 export type GpuAllotment = {
   gpu: string;
   memory_allotted_bytes: number;
@@ -791,11 +791,14 @@ export type VmInfo = {
   allotment_state?: "never acknowledged" | "pending" | "taken" | "unused" | "wrong";
   channels: number;
   clock_error_ns?: number | null;
+  compilations?: { [key: string]: number };
+  compile_ns?: number;
   compiling?: number;
   confined_to: number[] | null;
   cores?: string;
   cpu_ns?: number;
   exceeded?: string[];
+  failures?: { [key: string]: number };
   firmware: string;
   generation: number;
   gpu: string;
@@ -805,6 +808,7 @@ export type VmInfo = {
   gpu_shared_of_ns?: number;
   in_flight: number;
   latency?: number[];
+  memory_peak_bytes?: number;
   memory_quota_bytes: number;
   memory_used_bytes: number;
   origin?: "added" | "command line" | "file" | "leaving" | "persisted";

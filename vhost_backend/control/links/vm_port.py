@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from vhost_backend.cgroups.limits import USUAL_WEIGHT
@@ -59,7 +59,15 @@ class VmFacts:
     busy_ns: int = 0
     latency: tuple[int, ...] = ()
     """Operations of the engine by latency class (`virtio_proto.control.latency`), of the present worker."""
+    memory_peak_bytes: int = 0
+    """Most memory that the VM has held in the present worker."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Requests that were not answered with OK, in the present worker, by status."""
     compiling: int = 0
+    compilations: Mapping[str, int] = field(default_factory=dict)
+    """Programs that all workers asked for, by their end."""
+    compile_ns: int = 0
+    """Time that these took, from request to answer."""
     cpu_ns: int = 0
     stray_cpu_ns: int = 0
     gpu_time: GpuTimeView | None = None

@@ -8,7 +8,7 @@ from virtio_proto.control.verbs.base import LOOK_S, HostError, Rest, Verb, by_ho
 
 
 class GpuAllotment(TypedDict):
-    """What VMs are allotted of a GPU, as configured; the software GPU is ``cpu``."""
+    """Allotment of a GPU to VMs, as configured; the software GPU is ``cpu``."""
 
     gpu: str
     pes: int
@@ -37,9 +37,9 @@ class HostStatus(TypedDict):
     memory_allotted_bytes: int
     """Regions of all VMs, and the memory of those on the software GPU."""
     cgroups: int
-    """Version of the control groups that hold VMs to their limits; 0: there are none."""
+    """Version of the control groups that hold VMs to their limits; 0: the host has no such groups."""
     cgroups_missing: NotRequired[str]
-    """Reason why there are none; absent if the configuration wants none."""
+    """Reason why the host has no control groups; absent if the configuration wants none."""
     channels: int
     """Open channels."""
 
