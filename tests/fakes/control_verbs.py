@@ -190,6 +190,10 @@ class FakeHost:
             "cost_percent": dict.fromkeys(self.world.vms, 0.02),
         }
 
+    def do_functions(self, fields: Fields) -> Any:
+        found = [work for vm in self.world.chosen(self._selector(fields)) for work in self.world.functions(vm)]
+        return {"functions": found, "silent": []}
+
     def do_status(self, _fields: Fields) -> Any:
         if self.status_problem:
             raise Refusal("denied", self.status_problem)

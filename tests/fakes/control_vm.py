@@ -34,6 +34,7 @@ from vhost_backend.control.links.vm_port import (
 )
 from vhost_backend.daemon.migration import MigrationReport
 from vhost_backend.worker_protocol.control_messages import Terms
+from vhost_backend.worker_protocol.protocol import FunctionFigures
 from virtio_proto.control import records
 from virtio_proto.control.api import GpuInfo
 from virtio_proto.control.records import Function, Level, Record
@@ -180,6 +181,8 @@ class FakeControlledVm:
         self.resets: list[str] = []
         self.quiesced = False
         self.move_problem = ""
+        self.work: Sequence[FunctionFigures] | None = ()
+        """Work by function; None: the worker does not say."""
         self._name = name
 
     @property
@@ -203,6 +206,9 @@ class FakeControlledVm:
             memory_quota_bytes=1 << 28,
             quiesced=self.quiesced,
         )
+
+    async def functions(self) -> Sequence[FunctionFigures] | None:
+        return self.work
 
     async def reset(self, reason: str) -> None:
         self.resets.append(reason)

@@ -17,6 +17,7 @@ import numpy as np
 
 from virtio_proto.control.api import FaultInfo, GpuInfo, LoadInfo, PeStat, PeState, SnapshotInfo, TopologyInfo, VmInfo
 from virtio_proto.control.selector import Selector
+from virtio_proto.control.verbs.functions import FunctionWork
 
 NS_PER_S: Final = 1_000_000_000
 GIB: Final = 1 << 30
@@ -61,6 +62,8 @@ class FakeVm:
     gpu_time: tuple[int, int, int, int] | None = (8 * NS_PER_S, 3 * NS_PER_S, 2 * NS_PER_S, 8 * NS_PER_S)
     """GPU time that was used, for which launches were held, that was used beside others, and of all of these."""
     compiling: int = 0
+    extra: list[str] = field(default_factory=list)
+    """Names of further functions that it launches once a second."""
     more: dict[str, Any] = field(default_factory=dict)
     """Further facts of it, or others than the simulation has, by the API's names."""
     thresholds: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -173,6 +176,22 @@ class World:
             "cgroups": 0 if self.no_cgroups else 2,
         }
         return {**found, "cgroups_missing": self.no_cgroups} if self.no_cgroups else found
+
+    def functions(self, vm: FakeVm) -> list[FunctionWork]:
+        """Work by function: the VM's kernel, launched 90 times a second for 2 ms each, and a function for each name in `extra`."""
+        steps = (self.clock_ns() - self._born_ns) // NS_PER_S
+        names = {self.kernel(vm): 90 * steps, **dict.fromkeys(vm.extra, steps)}
+        return [
+            {
+                "vm": vm.name,
+                "gpu": str(vm.gpu),
+                "function": name,
+                "launches": launches,
+                "busy_ns": 2_000_000 * launches,
+                "times": [*[0] * 52, launches],
+            }
+            for name, launches in names.items()
+        ]
 
     # ---- load ------------------------------------------------------------------------------------
 

@@ -202,3 +202,21 @@ def test_status_has_the_allotment_of_the_vm_that_runs(stage: Stage) -> None:
     (problem,) = ran.json["problems"]  # the stage's link knows nothing of limits
     assert (problem["vm"], "never acknowledged its limits" in problem["what"]) == ("web1", True)
     assert ran.code == 5
+
+
+def test_top_has_the_functions_that_a_guest_launches(stage: Stage) -> None:
+    flags = stage.device.to_device(np.array([0, 1], "int32"))
+    argv = ("top", "vm=web1", "--functions", "--json", "--once", "--every", "0.2s", "--daemon", f"unix:{stage.socket}")
+
+    async def launching() -> Ran:
+        ran = asyncio.ensure_future(vgcctl(*argv))
+        while not ran.done():
+            await asyncio.to_thread(stage.program["work"].launch, 1, 1, flags)
+        return ran.result()
+
+    (row,) = asyncio.run(launching()).json["functions"]
+    assert (row["vm"], row["function"]) == ("web1", "work")
+    assert row["launches"] > 0
+    assert 0 < row["mean_ns"] <= row["busy_ns"]
+    assert 0 < row["busy_part"] <= 1
+    assert row["p99_ns"] > 0

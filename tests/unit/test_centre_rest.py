@@ -338,6 +338,7 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("POST", "/firmware/rollback", "/firmware/rollback", {}),
         ("GET", "/self", "/self", None),
         ("GET", "/status", "/status", None),
+        ("GET", "/functions", "/functions", None),
     ]
     found = {}
     for method, route, path, body in calls:

@@ -406,3 +406,12 @@ def test_a_graph_with_flipped_bytes_is_answered_and_leaves_nothing(vm: Vm, data:
         assert vm.run(reply.value).status is Status.OK
         vm.ok(Opcode.GRAPH_DESTROY, {"graph": reply.value})
     assert used(vm) == 0
+
+
+def test_graphs_are_counted_as_a_whole_among_functions(vm: Vm) -> None:
+    graph = vm.create(vm.launch("done"), vm.launch("done"))
+    for _ in range(3):
+        vm.run(graph)
+    (tally,) = vm.rig.plane.functions()
+    assert (tally.name, tally.launches, sum(tally.times)) == ("(graphs)", 3, 3)
+    assert tally.busy_ns == vm.rig.usage().busy_ns

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from control_center.cli.verbs.top import FunctionCourse
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.vgcctl_rig import vgcctl, with_daemon
 from virtio_proto.control import latency
@@ -80,3 +81,55 @@ def test_daemon_that_does_not_say_is_shown_as_unknown(tmp_path: Path, missing: s
         assert [vm[key] for vm in ran.json["vms"]] == [None, None]
 
     with_daemon(tmp_path, test)
+
+
+def test_functions_are_shown_with_what_they_did_since_the_picture_before(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        vm = daemon.world.vms["h1-vm0"]
+        vm.extra = [f"f{number}" for number in range(12)]
+        argv = ("top", "vm=h1-vm0", "--once", "--every", "10ms", "--daemon", daemon.url)
+        ran = await vgcctl(*argv, "--functions", "--json")
+        rows = ran.json["functions"]
+        assert [row["function"] for row in rows[:2]] == [daemon.world.kernel(vm), "f0"]
+        assert len(rows) == 10
+        assert rows[0]["launches"] == 90 * rows[1]["launches"] > 0
+        assert rows[0]["mean_ns"] == 2_000_000
+        assert rows[0]["p99_ns"] == latency.upper_ns(52)
+        assert rows[0]["launches_per_s"] > rows[1]["launches_per_s"] > 0
+        shown = await vgcctl(*argv, "--functions", "1")
+        head, line = shown.lines[shown.lines.index("functions") + 1 :]
+        assert head.split() == ["host", "vm", "function", "launches", "per", "s", "busy", "mean", "p99"]
+        assert line.split()[2] == daemon.world.kernel(vm)
+        assert "2 ms" in line
+
+    with_daemon(tmp_path, test, clock_ns=Clock())
+
+
+def work(function: str, launches: int, busy_ns: int, times: list[int]) -> dict[str, object]:
+    return {"host": "h", "vm": "v", "function": function, "launches": launches, "busy_ns": busy_ns, "times": times}
+
+
+def test_function_that_is_new_or_counts_anew_has_done_all_of_it_since() -> None:
+    course = FunctionCourse(8)
+    assert course.step([work("a", 10, 1000, [10]), work("b", 7, 7, [7])], 1.0) == []
+    rows = course.step([work("a", 4, 400, [4]), work("b", 7, 7, [7]), work("c", 2, 900, [2])], 3.0)
+    assert [(row["function"], row["launches"], row["launches_per_s"]) for row in rows] == [("c", 2, 1.0), ("a", 4, 2.0)]
+    assert rows[0]["mean_ns"] == 450
+
+
+def test_functions_of_a_vm_that_has_just_come_are_not_shown_yet() -> None:
+    course = FunctionCourse(8)
+    course.step([], 1.0)
+    assert course.step([work("a", 10, 1000, [])], 2.0) == []
+    (row,) = course.step([work("a", 12, 1000, [])], 3.0)
+    assert (row["launches"], row["mean_ns"], row["p99_ns"]) == (2, None, None)
+
+
+def test_name_of_a_function_cannot_move_the_cursor(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.vms["h1-vm0"].extra = ["\x1b[2Jnew\nline"]
+        ran = await vgcctl("top", "--once", "--every", "10ms", "--functions", "--daemon", daemon.url)
+        assert "\x1b" not in ran.out
+        assert "\\x1b[2Jnew\\nline" in ran.out
+
+    with_daemon(tmp_path, test, clock_ns=Clock())

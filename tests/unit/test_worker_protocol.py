@@ -42,6 +42,8 @@ from vhost_backend.worker_protocol.migration_messages import (
 )
 from vhost_backend.worker_protocol.protocol import (
     DAEMON_MESSAGES,
+    MAX_FUNCTION_NAME,
+    MAX_FUNCTIONS,
     NUM_SOURCES,
     NUM_STATUSES,
     WORKER_MESSAGES,
@@ -52,8 +54,11 @@ from vhost_backend.worker_protocol.protocol import (
     CodeRange,
     Compile,
     EngineSetup,
+    FunctionFigures,
+    Functions,
     Limits,
     Log,
+    LookAtFunctions,
     MemRegion,
     MemTable,
     Ping,
@@ -114,6 +119,9 @@ EXAMPLES: tuple[AnyMessage, ...] = (
     VringBroken(0, "because"),
     Stats(1, 2, 3, 4, 5, 6, 7, 8),
     Stats(1, 2, 3, 4, 5, 6, 7, 8, latency=(0, 9)),
+    Stats(1, 2, 3, 4, 5, 6, 7, 8, (0, 9), 10, (0, 1)),
+    LookAtFunctions(11),
+    Functions((FunctionFigures("sweep", 1, 2, (0, 1)), FunctionFigures("(others)", 3, 4, ()))),
     Log("warning", "event", {"n": 1.5, "flag": True, "none": None}),
     Marks(1, "train", 2, (Mark(1, 2, 1, 3, 4, 5, 1.5, "step", "io", "upload", "main"),)),
 )
@@ -244,6 +252,15 @@ def test_figures_with_all_latency_classes_fit_and_more_are_refused() -> None:
     assert codec.decode(codec.encode(full), EVERY) == full
     with pytest.raises(ProtocolError, match=rf"stats\.latency.*; allowed: .*{NUM_CLASSES}"):
         codec.decode(packet_of("stats", [*[1] * 8, [0] * (NUM_CLASSES + 1)]), EVERY)
+
+
+def test_work_of_as_many_functions_as_there_may_be_fits() -> None:
+    u64 = 2**64 - 1
+    full = Functions((FunctionFigures("n" * MAX_FUNCTION_NAME, u64, u64, (u64,) * NUM_CLASSES),) * MAX_FUNCTIONS)
+    assert codec.decode(codec.encode(full), EVERY) == full
+    for name in ("", "two\nlines", "\x1b[2J", "n" * (MAX_FUNCTION_NAME + 1)):
+        with pytest.raises(ProtocolError, match="functions"):
+            codec.decode(packet_of("functions", [[[name, 1, 1, []]]]), EVERY)
 
 
 def test_length_is_checked_before_anything_is_decoded() -> None:

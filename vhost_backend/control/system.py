@@ -28,6 +28,7 @@ from vhost_backend.control.firmware.commands import FirmwareCommands
 from vhost_backend.control.firmware.elements import SideElements
 from vhost_backend.control.firmware.manager import FirmwareManager
 from vhost_backend.control.host.commands import HostCommands
+from vhost_backend.control.host.function_commands import FunctionCommands
 from vhost_backend.control.host.self_cost import SelfCost
 from vhost_backend.control.host.status_commands import StatusCommands
 from vhost_backend.control.host.vm_commands import VmCommands
@@ -88,6 +89,7 @@ class ControlSystem:
             ChannelCommands(self.registry, hub),
             HostCommands(self.name, self.registry, host, cost, self.firmware.active),
             VmCommands(self.registry, host),
+            FunctionCommands(self.registry),
             StatusCommands(self.registry, host, daemon_version(), clock_ns),
             FaultCommands(self.registry, bus, self.watch),
             MigrationCommands(self.registry, self.migrations),

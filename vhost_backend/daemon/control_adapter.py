@@ -41,6 +41,7 @@ from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
+from vhost_backend.worker_protocol.protocol import FunctionFigures
 from virtio_proto.control.api import GpuInfo, VmOrigin
 from virtio_proto.control.verbs.vms import LIMIT_NAMES, LimitFigures, LimitsInfo, UseFigures, VmChanges
 from virtio_proto.schema import Status
@@ -154,6 +155,9 @@ class DaemonVm:
 
     async def quiesce(self, *, on: bool) -> None:
         await self._vm.quiesce(on=on)
+
+    async def functions(self) -> Sequence[FunctionFigures] | None:
+        return await self._vm.functions()
 
     async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MigrationView:
         source = self._vm.choice

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -33,7 +34,7 @@ from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.log import get_logger
-from vhost_backend.worker_protocol.protocol import Stats
+from vhost_backend.worker_protocol.protocol import FunctionFigures, Stats
 from virtio_proto.control.api import AllotmentState
 
 HANDOVER_S: Final = 0.5
@@ -261,6 +262,10 @@ class Vm:
         self._rings.quiesced = on
         if self._frontend is not None and self.is_connected:
             await self._frontend.pass_on_quiesced()
+
+    async def functions(self) -> Sequence[FunctionFigures] | None:
+        """Work by function; None: the worker does not say in time."""
+        return () if self._frontend is None else await self._frontend.slot.functions()
 
     async def replace_worker(self, reason: str) -> None:
         """Replaces the worker; requests in flight are answered with DEVICE_LOST."""

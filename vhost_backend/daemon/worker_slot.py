@@ -21,6 +21,7 @@ from vhost_backend.daemon.bounds import worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.daemon.function_look import FunctionLook
 from vhost_backend.daemon.gpu_gate import Seats
 from vhost_backend.daemon.limit_keeper import LimitKeeper, limited
 from vhost_backend.daemon.migration import (
@@ -51,6 +52,8 @@ from vhost_backend.worker_protocol.protocol import (
     CallListener,
     CodeNames,
     Compile,
+    FunctionFigures,
+    Functions,
     Log,
     Ready,
     Stats,
@@ -136,6 +139,7 @@ class WorkerSlot:
         self._watch = WorkerWatch(
             vm, tools, history.cpu_time, session, notice, is_migrating=lambda: self.migration is not None
         )
+        self._look = FunctionLook()
         self._now: _Now = _Waiting()
         self._limits: LimitKeeper | None = None
         """Limits of the worker that serves."""
@@ -185,6 +189,11 @@ class WorkerSlot:
         """Kills and reaps all workers without the loop: for the end of the program."""
         self._supervisor.close()
         self._seats.leave_all()
+
+    async def functions(self) -> Sequence[FunctionFigures] | None:
+        """Work by function of the worker that serves; None: it does not say in time."""
+        worker = self.serving
+        return () if worker is None else await self._look.look(worker.link)
 
     async def replace(self, reason: str) -> None:
         """Replaces the worker; requests in flight are answered with DEVICE_LOST."""
@@ -376,8 +385,8 @@ class WorkerSlot:
                 self.serving.compile(message)
             case VringBroken(index, reason):
                 self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
-            case Stats():
-                self._on_stats(message)
+            case Stats() | Functions():
+                self._on_figures(message)
             case Log(level, event, extra):
                 getattr(self._vm.log, level)("worker_log", said=event, guest=True, fields=dict(extra))
             case Marks():
@@ -386,10 +395,13 @@ class WorkerSlot:
             case Ack() | Measured() | Saved() | CallListener() | CodeNames() | Compile():
                 pass  # a link settles acks, a migration takes its own, the supervisor others; nobody waits for a Compile
 
-    def _on_stats(self, stats: Stats) -> None:
-        self._history.stats = stats
+    def _on_figures(self, message: Stats | Functions) -> None:
+        if isinstance(message, Functions):
+            self._look.on_functions(message)
+            return
+        self._history.stats = message
         if self._limits is not None:
-            self._limits.on_stats(stats)
+            self._limits.on_stats(message)
 
     def _on_ready(self, link: WorkerLink, ready: Ready) -> None:
         if self._vm.state.is_ending:  # it was ready before it was killed

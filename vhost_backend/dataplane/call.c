@@ -371,5 +371,6 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
         vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
         return;
     }
+    vgc_tally_launch(dp, req, function);
     submit_all(dp, req);
 }

@@ -171,16 +171,6 @@ void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     vgc_line_join(req);
 }
 
-uint32_t vgc_latency_class(uint64_t ns)
-{
-    uint64_t units = ns >> 8;
-    if (units < 4)
-        return (uint32_t)units;
-    uint32_t doubling = 63 - (uint32_t)__builtin_clzll(units);
-    uint32_t class = (doubling - 1) * 4 + ((uint32_t)(units >> (doubling - 2)) & 3);
-    return class < VGC_LATENCY_CLASSES ? class : VGC_LATENCY_CLASSES - 1;
-}
-
 static void count_latency(struct vgc_dp *dp, const struct vgc_req *req, uint64_t end_ns)
 {
     if (req->popped_ns != 0)
@@ -212,6 +202,7 @@ static void end_graph(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 {
     if (req->workspace != NULL)
         vgc_workspace_put(dp, req, op);
+    vgc_tally_count(dp, req, op, op->graph_start_ns);
     if (op->graph_start_ns != 0 && op->end_ns >= op->graph_start_ns) {
         uint64_t start_ns = op->graph_start_ns;
         count_latency(dp, req, op->end_ns);
@@ -237,8 +228,10 @@ void vgc_op_done(struct vgc_dp *dp, struct vgc_op *op)
     if (VGC_UNLIKELY(req->workspace != NULL) && op->kind == VGC_OPK_LAUNCH)
         vgc_workspace_put(dp, req, op);
     take_times(dp, req, op);
-    if (op->kind == VGC_OPK_LAUNCH)
+    if (op->kind == VGC_OPK_LAUNCH) {
+        vgc_tally_count(dp, req, op, op->start_ns);
         req->response.aux = op->output_bytes;
+    }
     if (req->call != NULL) {
         vgc_call_op_done(dp, req, op);
         return;

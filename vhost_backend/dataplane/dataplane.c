@@ -298,6 +298,7 @@ struct vgc_dp *vgc_dp_create(const struct vgc_dp_config *config, char *why)
     dp->config = *config;
     dp->engine = config->engine;
     dp->epoll_fd = dp->control_fd = dp->notify_fd = dp->wake_fd = -1;
+    vgc_tallies_init(dp);
     pthread_mutex_init(&dp->mutex, NULL);
     if (set_up(dp, why) != 0) {
         vgc_dp_destroy(dp);

@@ -138,6 +138,7 @@ void vgc_serve_graph_launch(struct vgc_dp *dp, struct vgc_req *req)
             return;
         }
     }
+    vgc_tally_begin(dp, req, VGC_TALLY_GRAPHS);
     op->kernel = plan->kernel;
     vgc_op_load_node(op, 0);
     plan->refs++;

@@ -16,6 +16,7 @@
  *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
  *   event.c       events                                sharing.c   memory that several contexts use
  *   share.c       keys and users of what is shared    figures.c   peaks, failures by status
+ *   functions.c   work by function
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -96,6 +97,8 @@ struct vgc_function {
     const struct vgc_kernel *kernel;
     char *name;
     char *short_name;
+    uint32_t tally;       /* place in dp->tallies, in this epoch */
+    uint32_t tally_epoch; /* 0: none yet */
 };
 
 /* An array: an allocation whose texels lie close together, level behind level, or an array of the engine's. */
@@ -232,7 +235,9 @@ struct vgc_req {
     uint64_t deadline_ns;            /* longest run of launch_op */
     struct vgc_workspace *workspace; /* of launch_op, or NULL */
     uint64_t popped_ns;              /* 0: not recorded */
-    struct vgc_request request;      /* private copies: validated and used, never read again */
+    uint32_t tally;                  /* of launches: place in dp->tallies, in this epoch */
+    uint32_t tally_epoch;
+    struct vgc_request request; /* private copies: validated and used, never read again */
     union vgc_body body;
     struct vgc_response response;
     struct vgc_op op;
@@ -325,6 +330,10 @@ struct vgc_dp {
     uint64_t requests_failed;
     uint64_t busy_ns;
     struct vgc_dp_counts counts;
+    uint32_t tally_epoch; /* rises when places in `tallies` change hands */
+    bool lacks_tallies;   /* a function found no place */
+    struct vgc_function_tally tallies[VGC_NUM_TALLIES];
+    uint64_t busy_at_look[VGC_NUM_TALLIES];
     uint64_t latency[VGC_LATENCY_CLASSES];
     uint64_t sleeps;
     atomic_uint beat; /* heartbeat: the mutex's owner counts it up as it makes progress */
@@ -645,8 +654,9 @@ bool vgc_plan_check(struct vgc_dp *dp, struct vgc_req *req, struct vgc_plan *pla
 /* ---- what a request and a node of a graph share: launch.c, memory.c, array.c ---- */
 /* Check a body and set the arguments in `op`, which is initialised. False: the request was answered. Copies and fills
  * of no bytes become a MARKER. */
-bool vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch,
-                        struct vgc_op *op); /* all but op->params */
+/* NULL: the request was answered. */
+struct vgc_function *vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch,
+                                        struct vgc_op *op); /* all but op->params */
 bool vgc_prepare_copy_device(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_copy *copy,
                              struct vgc_op *op);
 bool vgc_prepare_fill(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_fill *fill, struct vgc_op *op);
@@ -698,5 +708,18 @@ _Static_assert(VGC_NUM_STATUSES == VGC_STATUS_INTERNAL + 1, "a count for each st
 /* Notes that the VM holds more memory than before. */
 void vgc_count_memory(struct vgc_dp *dp);
 void vgc_count_failure(struct vgc_dp *dp, uint32_t status);
+
+/* ---- functions.c ---- */
+enum { VGC_TALLY_OTHERS, VGC_TALLY_GRAPHS, VGC_TALLY_FIRST };
+void vgc_tallies_init(struct vgc_dp *dp);
+/* Notes what the request launches, before it does; vgc_tally_count() counts it at its end. */
+static inline void vgc_tally_begin(const struct vgc_dp *dp, struct vgc_req *req, uint32_t place)
+{
+    req->tally = place;
+    req->tally_epoch = dp->tally_epoch;
+}
+void vgc_tally_launch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_function *function);
+/* `start_ns`: 0 if the engine has not timed the launch. */
+void vgc_tally_count(struct vgc_dp *dp, const struct vgc_req *req, const struct vgc_op *op, uint64_t start_ns);
 
 #endif

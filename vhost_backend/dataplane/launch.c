@@ -56,24 +56,25 @@ const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req
 
 /* ---- request ------------------------------------------------------------------------------------------------ */
 
-bool vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch, struct vgc_op *op)
+struct vgc_function *vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *launch,
+                                        struct vgc_op *op)
 {
     if (!vgc_launch_flags_check(dp, req, launch->flags))
-        return false;
+        return NULL;
     struct vgc_function *function = vgc_function_find(dp, launch->function, vgc_context_number(dp, req->context));
     if (function == NULL) {
         vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no function %u", req->request.context,
                  launch->function);
-        return false;
+        return NULL;
     }
     const struct vgc_kernel *kernel =
         vgc_launch_check(dp, req, function, launch->grid, launch->block, launch->shared_bytes);
     if (kernel == NULL)
-        return false;
+        return NULL;
     if (launch->param_len != kernel->param_bytes || launch->param_len > VGC_MAX_PARAM_BYTES) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "%u bytes of parameters; %s has %u", launch->param_len,
                  function->short_name, kernel->param_bytes);
-        return false;
+        return NULL;
     }
     op->kernel = kernel;
     memcpy(op->grid, launch->grid, sizeof(op->grid));
@@ -81,7 +82,7 @@ bool vgc_prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc
     op->shared_bytes = launch->shared_bytes;
     op->flags = launch->flags;
     op->param_len = launch->param_len;
-    return true;
+    return function;
 }
 
 void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
@@ -90,7 +91,8 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     if (!vgc_expect_trailing(dp, req, sizeof(*launch), launch->param_len))
         return;
     vgc_op_init(req, &req->op, VGC_OPK_LAUNCH);
-    if (!vgc_prepare_launch(dp, req, launch, &req->op))
+    struct vgc_function *function = vgc_prepare_launch(dp, req, launch, &req->op);
+    if (function == NULL)
         return;
     vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*launch), req->params, launch->param_len);
     req->op.params = req->params;
@@ -98,6 +100,7 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
         vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
         return;
     }
+    vgc_tally_launch(dp, req, function);
     vgc_launch_watch(dp, req, &req->op);
     vgc_submit(dp, req, &req->op);
 }

@@ -55,7 +55,7 @@ static bool prepare(struct vgc_dp *dp, struct vgc_req *req, uint32_t opcode, con
         return vgc_prepare_fill(dp, req, &body->fill, op);
     case VGC_OP_LAUNCH:
         vgc_op_init(req, op, VGC_OPK_LAUNCH);
-        return vgc_prepare_launch(dp, req, &body->launch, op);
+        return vgc_prepare_launch(dp, req, &body->launch, op) != NULL;
     case VGC_OP_COPY_BOX:
         vgc_op_init(req, op, VGC_OPK_COPY_BOX);
         return vgc_prepare_copy_box(dp, req, &body->copy_box, op);

@@ -293,6 +293,19 @@ struct vgc_dp_counts {
     uint64_t failures[VGC_NUM_STATUSES]; /* requests that were not answered with OK, by status */
 };
 void vgc_dp_counts(struct vgc_dp *dp, struct vgc_dp_counts *counts);
+
+enum { VGC_NUM_TALLIES = 48, VGC_TALLY_NAME = 96 };
+/* Launches of a function by its short name, cut off, from when it got its place in the table on; of graphs as a whole,
+ * "(graphs)"; and of functions while they had no place, "(others)". */
+struct vgc_function_tally {
+    char name[VGC_TALLY_NAME];
+    uint64_t launches;
+    uint64_t busy_ns;                    /* of those that the engine has timed */
+    uint64_t times[VGC_LATENCY_CLASSES]; /* of these, by latency class */
+};
+/* Copies the tallies that are not 0, at most VGC_NUM_TALLIES; returns their number. If functions lacked places, those
+ * that have computed least since the last look lose theirs, and their counts. */
+uint32_t vgc_dp_functions(struct vgc_dp *dp, struct vgc_function_tally *tallies);
 /* Counts operations that the engine times (launches, graphs, and copies that it does not do at once) by latency, from
  * the moment they were taken off their ring to their end: VGC_LATENCY_CLASSES counts. */
 void vgc_dp_latency(struct vgc_dp *dp, uint64_t *counts);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import time
@@ -28,7 +29,10 @@ from vhost_backend.worker_protocol.migration_messages import (
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     DaemonMessage,
+    FunctionFigures,
+    Functions,
     Limits,
+    LookAtFunctions,
     MemTable,
     Ping,
     Program,
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
     from vhost_backend.worker.channels.thread import ControlSystem
 
 STATS_INTERVAL_S: Final = 1.0
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+"""Characters that names of functions may not have outside of the worker."""
 
 
 class MainLoop:
@@ -178,6 +184,8 @@ class MainLoop:
                 plane.enable_queue(message.index, message.enabled)
             case VringStop():
                 return plane.stop_queue(message.index)
+            case LookAtFunctions():
+                self._send(_functions(plane))
             case Limits():
                 plane.set_limits(message)
                 self._stats.report()
@@ -185,6 +193,15 @@ class MainLoop:
                 codec.close_fds(fds)
                 raise codec.ProtocolError(f"{message.TYPE} again; allowed: only first")
         return 0
+
+
+def _functions(plane: DataPlane) -> Functions:
+    return Functions(
+        tuple(
+            FunctionFigures(_UNPRINTABLE.sub("?", tally.name), tally.launches, tally.busy_ns, tally.times)
+            for tally in plane.functions()
+        )
+    )
 
 
 def _ring_fds(message: VringStart, fds: tuple[int, ...]) -> RingFds:

@@ -84,6 +84,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionTally:
+    """Launches of a function since it got its place in the data plane's table."""
+
+    name: str
+    launches: int
+    busy_ns: int
+    times: tuple[int, ...]
+    """Launches that the engine has timed, by latency class, up to the last that is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class RingFds:
     """Eventfds of a ring; -1 where the driver has none. `DataPlane.start_queue` takes them over."""
 
@@ -337,6 +348,20 @@ class DataPlane:
         counts = ffi.new("struct vgc_dp_counts *")
         lib.vgc_dp_counts(self._dp, counts)
         return Counts(int(counts.memory_peak_bytes), _trimmed(counts.failures))
+
+    def functions(self) -> tuple[FunctionTally, ...]:
+        """Work by function, of a bounded number of functions; a look may give the places of idle ones to others."""
+        tallies = ffi.new("struct vgc_function_tally[]", lib.VGC_NUM_TALLIES)
+        count = lib.vgc_dp_functions(self._dp, tallies)
+        return tuple(
+            FunctionTally(
+                ffi.string(tally.name).decode("ascii", errors="replace"),
+                int(tally.launches),
+                int(tally.busy_ns),
+                _trimmed(tally.times),
+            )
+            for tally in tallies[0:count]
+        )
 
     def latency(self) -> tuple[int, ...]:
         """Counts of the engine's operations by latency class (`virtio_proto.control.latency`), up to the last that is not 0."""

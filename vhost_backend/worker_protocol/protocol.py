@@ -23,6 +23,9 @@ Sequence::
                      <-             ack
     vring_call, vring_kick, vring_enable ->   swaps and switches of a running ring
                      <-             ack
+    look_at_functions ->
+                     <-             functions
+                     <-             ack
     limits           ->
                      <-             stats     resources that the VM holds under the new limits, unless it was refused
                      <-             ack
@@ -79,6 +82,9 @@ MAX_CODE_RANGES: Final = 512
 MAX_CODE_NAME: Final = 100
 """Longest name of a function, such that all of a program fit into a packet."""
 NUM_STATUSES: Final = max(Status) + 1
+MAX_FUNCTIONS: Final = 48
+"""Most functions that a worker tells the work of, graphs and all others included, such that they fit into a packet."""
+MAX_FUNCTION_NAME: Final = 96
 MAX_FDS: Final = MAX_REGIONS + 4
 """Most descriptors of one of the daemon's messages."""
 MAX_FDS_OF_WORKER: Final = 1
@@ -110,6 +116,16 @@ class CodeRange(Part, frozen=True):
     address: U64
     size: Positive
     name: Annotated[str, Meta(max_length=MAX_CODE_NAME, pattern=r"\A[ -~]+\Z")]
+
+
+class FunctionFigures(Part, frozen=True):
+    """Launches of one function, of graphs, or of all functions without a place."""
+
+    name: Annotated[str, Meta(max_length=MAX_FUNCTION_NAME, pattern=r"\A[ -~]+\Z")]
+    launches: U64
+    busy_ns: U64
+    times: Annotated[tuple[U64, ...], Meta(max_length=NUM_CLASSES)]
+    """Launches that the engine has timed, by latency class; classes after the last one that is not 0 are left out."""
 
 
 class Quota(Part, frozen=True):
@@ -254,6 +270,13 @@ class Limits(Message, frozen=True):
     allotment: U32
 
 
+class LookAtFunctions(Message, frozen=True):
+    """Asks for `Functions`, which the worker sends before its ack."""
+
+    TYPE: ClassVar[str] = "look_at_functions"
+    seq: U32
+
+
 class Program(Message, frozen=True):
     """Answer to `Compile` number `request`. `log` is the compiler's log, cut to `MAX_LOG_CHARS`."""
 
@@ -381,6 +404,13 @@ class Stats(Message, frozen=True):
     """Requests that were not answered with OK, by status; statuses after the last one that is not 0 are left out."""
 
 
+class Functions(Message, frozen=True):
+    """Work by function, of those that have a place in the data plane's table."""
+
+    TYPE: ClassVar[str] = "functions"
+    functions: Annotated[tuple[FunctionFigures, ...], Meta(max_length=MAX_FUNCTIONS)]
+
+
 class Log(Message, frozen=True):
     """Event for the daemon's log."""
 
@@ -400,6 +430,7 @@ DaemonMessage: TypeAlias = (
     | VringEnable
     | VringStop
     | Limits
+    | LookAtFunctions
     | Program
     | Ping
     | Shutdown
@@ -407,7 +438,7 @@ DaemonMessage: TypeAlias = (
     | MigrationMessage
 )
 WorkerMessage: TypeAlias = (
-    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Log | Marks | Measured | Saved
+    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Functions | Log | Marks | Measured | Saved
 )
 AnyMessage: TypeAlias = DaemonMessage | WorkerMessage
 
@@ -420,6 +451,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     VringEnable,
     VringStop,
     Limits,
+    LookAtFunctions,
     Program,
     Ping,
     Shutdown,
@@ -434,6 +466,7 @@ WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     CodeNames,
     VringBroken,
     Stats,
+    Functions,
     Log,
     Marks,
     Measured,

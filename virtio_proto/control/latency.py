@@ -1,7 +1,7 @@
 """Latency classes: four of equal width for each doubling from 256 ns to 18 minutes, so that 124 counts give quantiles.
 
 An operation's latency lasts from the moment the data plane takes it off its ring to the end of the engine's work; only
-operations that the engine times (launches, graphs, and copies that are not done at once) have one. `vgc_latency_class` in ``vhost_backend/dataplane/complete.c``
+operations that the engine times (launches, graphs, and copies that are not done at once) have one. `vgc_latency_class` in ``vhost_backend/dataplane/figures.c``
 is the other side of this file.
 """
 

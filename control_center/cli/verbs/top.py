@@ -1,4 +1,4 @@
-"""Live view of what VMs use, the busiest first: processing elements (PEs), memory, requests, latencies, compilations.
+"""Live view of what VMs use, the busiest first: processing elements (PEs), memory, requests, latencies, compilations, functions.
 
 PEs in use are an average of the last second. Requests and latencies are those since the picture before. A latency lasts from the moment
 the host takes a launch, a graph or a queued copy off its ring to its end; quantiles are the end of a class, a quarter above at most.
@@ -20,15 +20,19 @@ from control_center.cli.times import length_s
 from virtio_proto.control import latency
 from virtio_proto.control.selector import Selector, parse
 from virtio_proto.control.verbs.faults import TakeSnapshot
+from virtio_proto.control.verbs.functions import Functions
 from virtio_proto.control.verbs.hosts import Load, Topology
 
 EXAMPLES: Final = """\
   vgcctl top
   vgcctl top 'host=h1' --every 2s
+  vgcctl top vm=web1 --functions       also how often it launches which function, and how long these take
   vgcctl top vm=web1 --kernels         also what its PEs are computing now
   vgcctl top --once --json             one picture, for a program
 """
 LIVE: Final = True
+MAX_FUNCTIONS: Final = 10
+"""Functions of each VM that are shown unless another number is asked for."""
 _COLUMNS: Final = (
     "host",
     "vm",
@@ -44,6 +48,9 @@ _COLUMNS: Final = (
 )
 
 
+_FUNCTION_COLUMNS: Final = ("host", "vm", "function", "launches_per_s", "busy", "mean", "p99")
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser)
     parser.add_argument(
@@ -51,6 +58,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--count", type=positive, metavar="N", help="end after N pictures")
     parser.add_argument("--once", action="store_const", const=1, dest="count", help="end after one picture")
+    parser.add_argument(
+        "--functions",
+        type=positive,
+        nargs="?",
+        const=MAX_FUNCTIONS,
+        metavar="N",
+        help=f"also the N functions of each VM that computed longest, since the picture before (default: {MAX_FUNCTIONS})",
+    )
     parser.add_argument(
         "--kernels", action="store_true", help="also count the PEs that each kernel runs on, by a snapshot per picture"
     )
@@ -61,6 +76,9 @@ async def run(context: Context) -> int:
     chosen = parse(given.selector)
     loop = asyncio.get_running_loop()
     before, since = _by_name(chosen, await context.link.ask(Topology.Request())), loop.time()
+    course = None if given.functions is None else FunctionCourse(given.functions)
+    if course is not None:
+        course.step(await context.link.ask(Functions.Request(selector=given.selector)), loop.time())
     await context.link.ask(Load.Request(selector=given.selector))  # from now on PEs are sampled
     shown = 0
     while shown != given.count:
@@ -72,8 +90,13 @@ async def run(context: Context) -> int:
             for (host, name), vm in after.items()
         ]
         vms.sort(key=lambda row: (-(row["pes_used"] or 0.0), row["host"], row["vm"]))
-        kernels = await _kernels(context, given.selector) if given.kernels else None
-        _show(context, load["time_ns"], vms, kernels)
+        more: dict[str, list[Object]] = {}
+        if course is not None:
+            answer = await context.link.ask(Functions.Request(selector=given.selector))
+            more["functions"] = course.step(answer, loop.time())
+        if given.kernels:
+            more["kernels"] = await _kernels(context, given.selector)
+        _show(context, load["time_ns"], vms, more)
         before, since = after, now
         shown += 1
     return OK
@@ -135,15 +158,75 @@ async def _kernels(context: Context, text: str) -> list[Object]:
     ]
 
 
-def _show(context: Context, time_ns: int, vms: list[dict[str, Any]], kernels: list[Object] | None) -> None:
+class FunctionCourse:
+    """Work of functions from one look to the next. What is new since has got its place, and begun to count, since."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: number of functions of each VM that a step returns."""
+        self._most = most
+        self._before: dict[tuple[str, str, str], Object] = {}
+        self._vms: set[tuple[str, str]] = set()
+        self._at_s = 0.0
+
+    def step(self, works: list[Object], at_s: float) -> list[Object]:
+        """Work since the step before, of VMs that were there then; those that computed longest first, by VM."""
+        after = {(work["host"], work["vm"], work["function"]): work for work in works}
+        vms = {key[:2] for key in after}
+        found: dict[tuple[str, str], list[Object]] = {}
+        for key, work in after.items():
+            if key[:2] in self._vms:
+                row = _work(work, self._before.get(key), at_s - self._at_s)
+                if row["launches"]:
+                    found.setdefault(key[:2], []).append(row)
+        self._before, self._vms, self._at_s = after, vms, at_s
+        return [
+            row
+            for _, rows in sorted(found.items())
+            for row in sorted(rows, key=lambda row: (-row["busy_ns"], row["function"]))[: self._most]
+        ]
+
+
+def _work(work: Object, before: Object | None, elapsed_s: float) -> Object:
+    """Work of a function since `before`; all of it if it has counted anew since, as a new worker does."""
+    if before is None or before["launches"] > work["launches"] or before["busy_ns"] > work["busy_ns"]:
+        before = {"launches": 0, "busy_ns": 0, "times": []}
+    times = latency.between(before["times"], work["times"])
+    timed, busy_ns = sum(times), work["busy_ns"] - before["busy_ns"]
+    launches = work["launches"] - before["launches"]
+    return {
+        "host": work["host"],
+        "vm": work["vm"],
+        "function": work["function"],
+        "launches": launches,
+        "busy_ns": busy_ns,
+        "launches_per_s": launches / elapsed_s if elapsed_s > 0 else None,
+        "busy_part": busy_ns / (elapsed_s * 1e9) if elapsed_s > 0 else None,
+        "mean_ns": busy_ns / timed if timed else None,
+        "p99_ns": latency.quantile_ns(times, 0.99),
+    }
+
+
+def _show(context: Context, time_ns: int, vms: list[dict[str, Any]], more: Mapping[str, list[Object]]) -> None:
     out = context.out
     if out.as_json:
-        out.json({"time_ns": time_ns, "vms": vms} | ({} if kernels is None else {"kernels": kernels}))
+        out.json({"time_ns": time_ns, "vms": vms, **more})
         return
     out.clear_screen()
     out.rows(_COLUMNS, [_line(vm) for vm in vms], title=clock(time_ns))
-    if kernels is not None:
-        out.rows(("host", "vm", "kernel", "pes"), kernels, title="kernels")
+    if "functions" in more:
+        out.rows(_FUNCTION_COLUMNS, [_function_line(row) for row in more["functions"]], title="functions")
+    if "kernels" in more:
+        out.rows(("host", "vm", "kernel", "pes"), more["kernels"], title="kernels")
+
+
+def _function_line(row: Mapping[str, Any]) -> Object:
+    rate, part = row["launches_per_s"], row["busy_part"]
+    return {
+        **row,
+        "launches_per_s": None if rate is None else round(rate, 1),
+        "busy": None if part is None else f"{100 * part:.1f} %",
+        **{key: None if row[f"{key}_ns"] is None else duration(row[f"{key}_ns"]) for key in ("mean", "p99")},
+    }
 
 
 def _line(vm: Mapping[str, Any]) -> Object:

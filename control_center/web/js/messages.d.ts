@@ -54,6 +54,7 @@ type Get = [
   { path: "stats"; query: { selector?: string | null }; body: Empty; answer: HostedStat[] },
   { path: "self"; query: { selector?: string | null }; body: Empty; answer: SelfAnswer },
   { path: "status"; query: { selector?: string | null }; body: Empty; answer: Statuses },
+  { path: "functions"; query: { selector?: string | null }; body: Empty; answer: HostedWork[] },
   {
     path: "channels";
     query: { selector?: string | null; totals?: 0 | 1 | null };
@@ -428,6 +429,16 @@ export type HostedStat = {
   stall_ns: number;
   vm: string;
   warps: number;
+};
+
+export type HostedWork = {
+  busy_ns: number;
+  function: string;
+  gpu: string;
+  host: string;
+  launches: number;
+  times: number[];
+  vm: string;
 };
 
 export type InputAnswer = {

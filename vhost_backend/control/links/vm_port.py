@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -17,6 +17,7 @@ from vhost_backend.control.links.channel_port import VmChannels
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
+from vhost_backend.worker_protocol.protocol import FunctionFigures
 from virtio_proto.control.api import AllotmentState, GpuInfo, VmOrigin, VmState
 from virtio_proto.control.verbs.status import GpuAllotment
 from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
@@ -181,6 +182,10 @@ class ControlledVm(Protocol):
 
         :raise MigrationRefusedError: the migration cannot be tried. The report says so if one was tried and failed.
         """
+        ...
+
+    async def functions(self) -> Sequence[FunctionFigures] | None:
+        """Work of the VM by function; None: its worker does not say. Without a worker, no function has any."""
         ...
 
     async def quiesce(self, *, on: bool) -> None:

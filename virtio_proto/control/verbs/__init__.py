@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from virtio_proto.control.verbs import channels, faults, firmware, hosts, migrations, session, status, vms
+from virtio_proto.control.verbs import channels, faults, firmware, functions, hosts, migrations, session, status, vms
 from virtio_proto.control.verbs.base import Verb
 
 VERBS: Final[dict[str, type[Verb]]] = {
     verb.name: verb
-    for module in (session, hosts, status, vms, channels, faults, migrations, firmware)
+    for module in (session, hosts, status, functions, vms, channels, faults, migrations, firmware)
     for verb in vars(module).values()
     if isinstance(verb, type) and issubclass(verb, Verb) and verb is not Verb
 }
