@@ -41,6 +41,8 @@ class FakeHost:
         """The ``send`` requests so far, in order of arrival."""
         self.reloads: list[Fields] = []
         """The ``reload_vms`` requests so far."""
+        self.removals: list[Fields] = []
+        """The ``remove_vm`` requests so far."""
         self.added: list[Fields] = []
         """The ``add_vm`` requests so far."""
         self.reload_problem = ""
@@ -364,6 +366,7 @@ class FakeHost:
 
     def do_remove_vm(self, fields: Fields) -> Any:
         vm = self._vm(fields)
+        self.removals.append(fields)
         if fields.get("now"):
             del self.world.vms[vm.name]
         return {"added": [], "removed": [vm.name], "changed": [], "waiting": [] if fields.get("now") else [vm.name]}

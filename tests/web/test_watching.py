@@ -12,7 +12,7 @@ from tests.web.journal import Journal
 from tests.web.rig import Rig
 
 VIEWS = (
-    *("Cluster", "GPUs", "Counters", "Log", "Faults", "Snapshots", "Time line"),
+    *("Cluster", "GPUs", "VMs", "Counters", "Log", "Faults", "Snapshots", "Time line"),
     *("Console", "Channels", "Load & migrations", "Firmware", "Self-cost"),
 )
 ANY_NUMBER = re.compile(r"\d+")

@@ -6,6 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 export const ICONS = {
   cluster: "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.01M5 11h.01M8 5h3M8 11h3",
   gpus: "M2.5 2.5h3v3h-3zM6.5 2.5h3v3h-3zM10.5 2.5h3v3h-3zM2.5 6.5h3v3h-3zM6.5 6.5h3v3h-3zM10.5 6.5h3v3h-3zM2.5 10.5h3v3h-3zM6.5 10.5h3v3h-3zM10.5 10.5h3v3h-3z",
+  vms: "M2.5 3h11v10h-11zM2.5 6h11M5 9h6M5 11h3",
   console: "M2 3h12v10H2zM4.5 6l2 2-2 2M8.5 10h3",
   channels: "M3 4h3l4 8h3M3 12h3l1.5-3M13 4h-3L8.7 6.5M11.5 2.5L13 4l-1.5 1.5M11.5 10.5L13 12l-1.5 1.5",
   counters: "M2 13h12M3 10l3-4 3 2.5 4-5.5",

@@ -23,11 +23,13 @@ import { migrations } from "./migrations.js";
 import { self } from "./self.js";
 import { snapshots } from "./snapshots.js";
 import { timeline } from "./timeline.js";
+import { vms } from "./vms.js";
 
 /** @type {View[]} */
 export const VIEWS = [
   cluster,
   gpus,
+  vms,
   counters,
   log,
   faults,
