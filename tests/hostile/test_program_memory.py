@@ -116,7 +116,10 @@ def guest(daemon: tuple[DaemonThread, Path]) -> Iterator[Guest]:
 def refused(reply: Reply) -> tuple[int, int]:
     """Bytes that a refused program takes, and bytes that were free."""
     assert reply.status == Status.OUT_OF_MEMORY, reply.text
-    found = re.fullmatch(rf"the program takes (\d+) bytes of device memory, (\d+) of {QUOTA} bytes free", reply.text)
+    found = re.fullmatch(
+        rf"the program takes (\d+) bytes of device memory, (\d+) of {QUOTA} bytes free; the host's operator .*",
+        reply.text,
+    )
     assert found is not None, reply.text
     return int(found[1]), int(found[2])
 

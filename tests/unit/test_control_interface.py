@@ -183,7 +183,8 @@ def test_channels_beyond_the_quota_are_refused_and_nothing_else_is_disturbed(tmp
         await client.ask("open", selector="vm=web1,fn=stdio")
         error = await client.refusal("open", selector="vm=web1,pe=0-1,fn=log")
         assert error.kind == "quota"
-        assert "2 more channels, where 4 are open; allowed: 5 for each VM" in str(error)
+        assert "2 more channels, where 4 are open, and 1 are left; allowed: 5 for each VM" in str(error)
+        assert "the host's operator may raise: control.channels" in str(error)
         await client.ask("open", selector="vm=web1,pe=0,fn=log")
         assert len(rig.vms["web1"].channels.bound) == 5
 

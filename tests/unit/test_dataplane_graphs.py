@@ -193,7 +193,7 @@ def test_a_graph_beyond_the_quota_is_out_of_memory(vm: Vm) -> None:
     vm.rig.alloc(vm.context, LIMITS.memory_bytes - 8192)
     reply = vm.try_create([NOP] * 1000)
     assert reply.status is Status.OUT_OF_MEMORY
-    assert "1000 nodes in 8000 bytes; 8192 bytes are free" in reply.text
+    assert "1000 nodes in 8000 bytes, 8192 of 1048576 bytes free" in reply.text
     assert vm.create(NOP)
 
 

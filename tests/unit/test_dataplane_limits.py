@@ -15,6 +15,13 @@ from virtio_proto.schema import Opcode, Status
 
 LAUNCH = {"grid": [1, 1, 1], "block": [1, 1, 1], "shared_bytes": 0, "param_len": 0}
 TEXT_BYTES = 256
+
+
+def may_raise(limit: str) -> str:
+    """End of a refusal, for the person at the guest: who may raise the limit."""
+    return f"; the host's operator may raise it: vgcctl vm limits VM --{limit}"
+
+
 ROUNDS = 2000
 """Requests that make the loop check deadlines several times."""
 
@@ -46,7 +53,7 @@ def test_memory_below_use_is_kept_and_more_is_refused_until_use_is_below() -> No
         refused = rig.driver.request(Opcode.ALLOC, {"size": 4096}, context=context, writable_len=TEXT_BYTES)
         assert (refused.status, refused.text) == (
             Status.OUT_OF_MEMORY,
-            "asked 4096 bytes, 0 of 400000 bytes free",
+            "asked 4096 bytes, 0 of 400000 bytes free" + may_raise("memory"),
         )
         for address in kept:
             rig.ok(Opcode.COPY_IN, {"dst": address, "size": 256}, bytes(256), context=context)
@@ -73,7 +80,7 @@ def test_requests_beyond_a_lower_depth_run_on_and_further_ones_are_refused() -> 
         refused = rig.driver.request(Opcode.NOP, writable_len=TEXT_BYTES)
         assert (refused.status, refused.text) == (
             Status.RESOURCES_EXHAUSTED,
-            "3 requests are in flight; this VM's quota is 1",
+            "3 requests are in flight; this VM's quota is 1" + may_raise("queue-depth"),
         )
         assert [launch.reply for launch in held] == [None] * 3
         change(rig, queue_depth=4)
@@ -101,7 +108,7 @@ def test_contexts_beyond_a_lower_limit_live_on() -> None:
         refused = rig.driver.request(Opcode.CONTEXT_CREATE, writable_len=TEXT_BYTES)
         assert (refused.status, refused.text) == (
             Status.RESOURCES_EXHAUSTED,
-            "3 contexts exist; this VM's quota is 2",
+            "3 contexts exist; this VM's quota is 2" + may_raise("contexts"),
         )
         for context in contexts:
             rig.alloc(context, 16)
@@ -117,7 +124,10 @@ def test_streams_beyond_a_lower_limit_take_nothing_new() -> None:
         rig.ok(Opcode.NOP, context=context, stream=3)
         change(rig, max_streams=2)
         refused = rig.driver.request(Opcode.NOP, context=context, stream=3, writable_len=TEXT_BYTES)
-        assert (refused.status, refused.text) == (Status.INVALID_ARGUMENT, "stream 3; allowed: 0..1")
+        assert (refused.status, refused.text) == (
+            Status.INVALID_ARGUMENT,
+            "stream 3; allowed: 0..1" + may_raise("streams"),
+        )
         change(rig, max_streams=8)
         rig.ok(Opcode.NOP, context=context, stream=7)
 

@@ -124,7 +124,7 @@ hear()
 try:
     dev.alloc(8192)
 except vgc.ResourcesExhausted as error:
-    say(str(error).split(': ')[-1])
+    say(str(error).split(': ')[1].split(';')[0])
 """
     with GuestProcess(link, tmp_path, script) as other:
         other.expect("open")

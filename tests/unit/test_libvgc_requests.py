@@ -133,7 +133,9 @@ def test_region_array_outlives_the_device_handle(dev: vgc.Device, fake: FakeDevi
 
 
 def test_memory_quota_is_checked_before_sending(dev: vgc.Device, fake: FakeDevice) -> None:
-    with pytest.raises(vgc.OutOfMemory, match="resources exhausted: asked 16777217, 16777216 of 16777216 bytes free"):
+    with pytest.raises(
+        vgc.OutOfMemory, match="asked 16777217, 16777216 of 16777216 bytes free; the host's operator may raise it"
+    ):
         dev.alloc((1 << 24) + 1)
     with pytest.raises(vgc.ResourcesExhausted):
         dev.alloc(2**64 - 1)
@@ -156,7 +158,10 @@ def test_queue_depth_is_checked_before_sending(tmp_path: Path) -> None:
         fake.override[Opcode.FILL] = lambda _: SILENCE
         memory, stream = dev.alloc(64), dev.stream()
         jobs = [memory.fill_bytes(b"x", stream) for _ in range(3)]
-        with pytest.raises(vgc.ResourcesExhausted, match="3 requests of this VM are in flight and its quota is 3"):
+        with pytest.raises(
+            vgc.ResourcesExhausted,
+            match="3 requests of this VM are in flight and its quota is 3; wait for some; the host's operator may raise it",
+        ):
             memory.fill_bytes(b"x", stream)
         fake.answer_silenced(Answer(), count=3)
         assert fake.opcodes().count(Opcode.FILL) == 3
@@ -333,6 +338,7 @@ def test_cubin_for_which_there_is_no_room_is_not_sent(dev: vgc.Device, fake: Fak
     more = dev.alloc(1)
     words = (
         f"resources exhausted: the program takes {needed} bytes of device memory, {needed - 1} of 16777216 bytes free"
+        "; the host's operator may raise it: vgcctl vm limits VM --memory"
     )
     with pytest.raises(vgc.OutOfMemory, match=words):
         dev.compile(image, kind="cubin")

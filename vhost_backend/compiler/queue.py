@@ -157,7 +157,9 @@ class _Turns:
         """
         queue = deque(waiting for waiting in self._queues.get(vm, ()) if waiting.is_open)
         if self._max_per_vm is not None and len(queue) >= self._max_per_vm:
-            raise QuotaError(f"{len(queue)} programs of this VM wait for a compiler; wait for some to finish")
+            raise QuotaError(
+                f"{len(queue)} programs of this VM wait for a compiler; allowed: {self._max_per_vm}, so wait for some to finish"
+            )
         queue.append(ticket)
         self._queues[vm] = queue
 

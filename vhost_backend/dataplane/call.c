@@ -332,7 +332,8 @@ static bool prepare(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *cal
         return false;
     slice_payloads(req, call, offset + req->body.call.value_len);
     if (place_buffers(dp, req, call) != 0) {
-        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "the call's buffers need %lu bytes, %lu of %lu bytes free",
+        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY,
+                 "the call's buffers need %lu bytes, %lu of %lu bytes free" VGC_MAY_RAISE("memory"),
                  (unsigned long)call->temp_size, (unsigned long)vgc_memory_left(dp),
                  (unsigned long)dp->config.memory_bytes);
         return false;

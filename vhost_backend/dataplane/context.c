@@ -23,7 +23,8 @@ void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     if (dp->num_contexts >= dp->config.max_contexts) {
-        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u contexts exist; this VM's quota is %u", dp->num_contexts,
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED,
+                 "%u contexts exist; this VM's quota is %u" VGC_MAY_RAISE("contexts"), dp->num_contexts,
                  dp->config.max_contexts);
         return;
     }

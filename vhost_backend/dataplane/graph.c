@@ -23,8 +23,10 @@ static struct vgc_plan *take_plan(struct vgc_dp *dp, struct vgc_req *req)
         return NULL;
     struct vgc_plan *plan = vgc_plan_new(dp, body->num_nodes, body->nodes_len);
     if (plan == NULL) {
-        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "no memory for a graph of %u nodes in %u bytes; %lu bytes are free",
-                 body->num_nodes, body->nodes_len, (unsigned long)vgc_memory_left(dp));
+        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY,
+                 "no memory for a graph of %u nodes in %u bytes, %lu of %lu bytes free" VGC_MAY_RAISE("memory"),
+                 body->num_nodes, body->nodes_len, (unsigned long)vgc_memory_left(dp),
+                 (unsigned long)dp->config.memory_bytes);
         return NULL;
     }
     vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*body), plan->bytes, body->nodes_len);

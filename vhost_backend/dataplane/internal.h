@@ -52,6 +52,9 @@ enum {
 struct vgc_call;
 struct vgc_queue;
 
+/* End of the text of a refusal by a limit of the VM: says who may raise it. */
+#define VGC_MAY_RAISE(limit) "; the host's operator may raise it: vgcctl vm limits VM --" limit
+
 /* ---- objects -------------------------------------------------------------------------------------------- */
 
 struct vgc_context {

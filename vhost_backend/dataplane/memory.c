@@ -156,8 +156,8 @@ bool vgc_alloc_take(struct vgc_dp *dp, struct vgc_req *req, uint64_t size, enum 
         return false;
     }
     if (vgc_memory_take(dp, size, charge, address) != 0) {
-        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free", (unsigned long)size,
-                 (unsigned long)vgc_memory_left(dp), (unsigned long)dp->config.memory_bytes);
+        vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free" VGC_MAY_RAISE("memory"),
+                 (unsigned long)size, (unsigned long)vgc_memory_left(dp), (unsigned long)dp->config.memory_bytes);
         return false;
     }
     vgc_alloc_insert(dp, (struct vgc_alloc){.address = *address,

@@ -34,8 +34,8 @@ static bool charge(struct vgc_dp *dp, struct vgc_req *req, uint64_t bytes)
     }
     if (vgc_memory_charge(dp, bytes) == 0)
         return true;
-    vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free", (unsigned long)bytes,
-             (unsigned long)vgc_memory_left(dp), (unsigned long)dp->config.memory_bytes);
+    vgc_fail(dp, req, VGC_STATUS_OUT_OF_MEMORY, "asked %lu bytes, %lu of %lu bytes free" VGC_MAY_RAISE("memory"),
+             (unsigned long)bytes, (unsigned long)vgc_memory_left(dp), (unsigned long)dp->config.memory_bytes);
     return false;
 }
 

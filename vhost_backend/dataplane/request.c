@@ -123,8 +123,8 @@ static void dispatch(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     if (VGC_UNLIKELY(request->stream >= dp->config.max_streams)) {
-        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "stream %u; allowed: 0..%u", request->stream,
-                 dp->config.max_streams - 1);
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "stream %u; allowed: 0..%u" VGC_MAY_RAISE("streams"),
+                 request->stream, dp->config.max_streams - 1);
         return;
     }
     if (!read_body(dp, req, operation))
@@ -171,8 +171,9 @@ void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req)
         vgc_gather(req->chain.spans, 0, &req->request, sizeof(req->request));
     atomic_signal_fence(memory_order_seq_cst); /* keeps the compiler from reading shared memory again */
     if (VGC_UNLIKELY(dp->in_flight > dp->config.queue_depth)) {
-        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED, "%u requests are in flight; this VM's quota is %u",
-                 dp->in_flight - 1, dp->config.queue_depth);
+        vgc_fail(dp, req, VGC_STATUS_RESOURCES_EXHAUSTED,
+                 "%u requests are in flight; this VM's quota is %u" VGC_MAY_RAISE("queue-depth"), dp->in_flight - 1,
+                 dp->config.queue_depth);
         return;
     }
     dispatch(dp, req);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from vhost_backend.engines.base import (
     CodeRange,
@@ -21,6 +21,8 @@ from vhost_backend.worker.plane import DataPlane, DataPlaneError
 from vhost_backend.worker_protocol.protocol import MAX_CODE_RANGES
 from virtio_proto import schema
 from virtio_proto.schema import Status
+
+_MAY_RAISE: Final = "; the host's operator may raise it: vgcctl vm limits VM --memory"
 
 _T = TypeVar("_T")
 
@@ -190,7 +192,7 @@ class Programs:
                 raise
             quota = self._plane.memory_bytes
             free = quota - self._plane.usage().memory_used_bytes + charged
-            text = f"the program takes {total} bytes of device memory, {free} of {quota} bytes free"
+            text = f"the program takes {total} bytes of device memory, {free} of {quota} bytes free{_MAY_RAISE}"
             raise ProgramMemoryError(text) from error
 
     def _add_function(self, program: int, info: FunctionInfo) -> int:

@@ -68,7 +68,8 @@ static int check_nodes(struct vgc_device *device, const struct vgc_node *nodes, 
         return vgc_fail(VGC_INVALID_ARGUMENT, "a graph of %llu bytes; allowed: %d", (unsigned long long)*size,
                         VGC_MAX_GRAPH_BYTES);
     if (result == VGC_OK && !vgc_quota_has(device, *size))
-        return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: a graph of %llu bytes, %llu of %llu bytes free",
+        return vgc_fail(VGC_OUT_OF_MEMORY,
+                        "resources exhausted: a graph of %llu bytes, %llu of %llu bytes free" VGC_MAY_RAISE("memory"),
                         (unsigned long long)*size, (unsigned long long)vgc_quota_free(device),
                         (unsigned long long)atomic_load(&device->limits.memory_bytes));
     return result;

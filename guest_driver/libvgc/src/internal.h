@@ -35,6 +35,9 @@ enum {
 
 /* ---- error.c -------------------------------------------------------------------------------- */
 
+/* End of the text of a refusal by a limit of the VM: says who may raise it. */
+#define VGC_MAY_RAISE(limit) "; the host's operator may raise it: vgcctl vm limits VM --" limit
+
 int vgc_fail(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds strerror(errno); VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
 int vgc_fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));

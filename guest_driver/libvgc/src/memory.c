@@ -84,9 +84,9 @@ int vgc_alloc(struct vgc_device *device, uint64_t size, uint64_t *address)
     if (!quota_take(device, size, &used) && !(vgc_limits_changed(device) && quota_take(device, size, &used)) &&
         !(vgc_reap(device) && quota_take(device, size, &used))) {
         uint64_t quota = atomic_load(&device->limits.memory_bytes);
-        return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free",
-                        (unsigned long long)size, (unsigned long long)(used < quota ? quota - used : 0),
-                        (unsigned long long)quota);
+        return vgc_fail(
+            VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free" VGC_MAY_RAISE("memory"),
+            (unsigned long long)size, (unsigned long long)(used < quota ? quota - used : 0), (unsigned long long)quota);
     }
     result = ask_alloc(device, size, address);
     if (result == VGC_OUT_OF_MEMORY && vgc_reap(device)) /* a dead process had memory open that its owner has freed */

@@ -65,9 +65,11 @@ static int reserve(struct vgc_queue *queue, uint16_t opcode, bool wait)
         return vgc_fail(VGC_RESOURCES_EXHAUSTED,
                         "resources exhausted: all %u requests that queue %u can hold are in flight; wait for some",
                         queue->num_slots, queue->index);
-    return vgc_fail(VGC_RESOURCES_EXHAUSTED,
-                    "resources exhausted: %u requests of this VM are in flight and its quota is %u; wait for some",
-                    atomic_load(&device->state->in_flight), atomic_load(&device->limits.queue_depth));
+    return vgc_fail(
+        VGC_RESOURCES_EXHAUSTED,
+        "resources exhausted: %u requests of this VM are in flight and its quota is %u; wait for some" VGC_MAY_RAISE(
+            "queue-depth"),
+        atomic_load(&device->state->in_flight), atomic_load(&device->limits.queue_depth));
 }
 
 static uint64_t gpa_of(const struct vgc_message *message, const uint8_t *pointer)

@@ -155,10 +155,12 @@ static int check_memory(const struct load *load)
     uint64_t needed = vgc_cubin_bytes(load->source, load->body.source_len);
     if (vgc_quota_has(load->device, needed))
         return VGC_OK;
-    return vgc_fail(VGC_OUT_OF_MEMORY,
-                    "resources exhausted: the program takes %llu bytes of device memory, %llu of %llu bytes free",
-                    (unsigned long long)needed, (unsigned long long)vgc_quota_free(load->device),
-                    (unsigned long long)atomic_load(&load->device->limits.memory_bytes));
+    return vgc_fail(
+        VGC_OUT_OF_MEMORY,
+        "resources exhausted: the program takes %llu bytes of device memory, %llu of %llu bytes free" VGC_MAY_RAISE(
+            "memory"),
+        (unsigned long long)needed, (unsigned long long)vgc_quota_free(load->device),
+        (unsigned long long)atomic_load(&load->device->limits.memory_bytes));
 }
 
 /* Staging holds options and source, then room for the answer. */

@@ -65,7 +65,8 @@ int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *sh
         return result;
     uint64_t least = least_bytes(shape);
     if (!vgc_quota_has(device, least))
-        return vgc_fail(VGC_OUT_OF_MEMORY, "resources exhausted: asked %llu, %llu of %llu bytes free",
+        return vgc_fail(VGC_OUT_OF_MEMORY,
+                        "resources exhausted: asked %llu, %llu of %llu bytes free" VGC_MAY_RAISE("memory"),
                         (unsigned long long)least, (unsigned long long)vgc_quota_free(device),
                         (unsigned long long)atomic_load(&device->limits.memory_bytes));
     struct vgc_array *array = calloc(1, sizeof(*array));

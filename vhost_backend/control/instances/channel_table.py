@@ -160,7 +160,9 @@ class ChannelTable:
         if len(self._by_place) + new > self._quota:
             has = len(self._by_place)
             raise RefusedError(
-                "quota", f"{new} more channels, where {has} are open; allowed: {self._quota} for each VM"
+                "quota",
+                f"{new} more channels, where {has} are open, and {max(0, self._quota - has)} are left; allowed: {self._quota} "
+                "for each VM, which the host's operator may raise: control.channels in vgcd's configuration",
             )
         for place in places:
             channel = self._by_place.get(place)

@@ -158,7 +158,10 @@ class InstanceRegistry:
         """
         sides = self.chosen(peer, opening.selector)
         if len(self._instances) >= MAX_INSTANCES:
-            raise RefusedError("quota", f"{len(self._instances)} instances are open; allowed: {MAX_INSTANCES}")
+            raise RefusedError(
+                "quota",
+                f"{len(self._instances)} instances are open, of all users; allowed: {MAX_INSTANCES}, so close some: vgcctl close",
+            )
         now_ns = self.clock_ns()
         instance = Instance(
             number=next(self._numbers),
