@@ -141,7 +141,7 @@ def test_vms_share_a_user_where_there_is_no_other(
     monkeypatch.setattr(spawn, "users_of_workers", lacking)
     config = replace(parse(TWO_VMS), cgroups="off")
     offered = Housing.open(config, claims)
-    assert [offered.house(vm, claims) for vm in config.vms] == list(config.vms)
+    assert [offered.house(vm, claims).quarters.user for vm in config.vms] == [None, None]
     with pytest.raises(HostError, match=rf"users {SMALL} cannot be had: no reason \(get some; or leave 'users' out"):
         Housing.open(parse(f"users: {SMALL}\n{TWO_VMS}"), claims)
 
