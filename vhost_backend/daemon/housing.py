@@ -94,7 +94,8 @@ def describe(config: DaemonConfig) -> list[str]:
         lines.append(f"{demanded or 'all VMs share a user: '}{error}")
     for vm in config.vms:
         if vm.quota.cores is not None:
-            which = f"{vm.quota.pes} cores" if vm.quota.cores == "own" else f"the cores {lists.shown(vm.quota.cores)}"
+            number = "one core" if vm.quota.pes == 1 else f"{vm.quota.pes} cores"
+            which = number if vm.quota.cores == "own" else f"the cores {lists.shown(vm.quota.cores)}"
             lines.append(f"{vm.name} gets {which} for its own, which vgcd and other VMs keep off")
     if config.cgroups == "off":
         return lines
