@@ -193,7 +193,7 @@ def _serve(
             own.callback(compiler.dismiss, vm.name)
             return housed
 
-        forks = ForkServer(modules_of(config))
+        forks = ForkServer(modules_of(config), offered.cores)
         daemon = server.Daemon(
             config,
             compiler,

@@ -216,6 +216,27 @@ def test_nobody_else_runs_on_the_cores_that_a_vm_has_for_its_own(tmp_path: Path,
 
 
 @needs_two_cores
+def test_cores_of_a_vm_that_has_left_are_those_of_workers_that_start(tmp_path: Path) -> None:
+    """The fork server, of which workers are copies, had started when they were that VM's."""
+    every = frozenset(os.sched_getaffinity(0))
+    last = max(every)
+    with controlled(tmp_path, {"a": settings(2, 100), "b": with_cores(last)}) as (running, caller, vm):
+        daemon = running.process.pid
+        (server,) = (pid for pid in children(daemon) if name(Path(f"/proc/{pid}")) == "vgc-forkserver")
+        first = worker_pid(running)
+        assert cores_of(first, elements=True) == cores_of(server, elements=False) == {every - {last}}
+        caller.ask("remove_vm", vm="b")
+        until(lambda: cores_of(first, elements=True) == cores_of(server, elements=False) == {every})
+        caller.ask("reset_worker", vm="a")
+        until(lambda: serves(vm, 2))
+        again = worker_pid(running)
+        assert cores_of(again, elements=True) == cores_of(again, elements=False) == {every}
+        socket = str(running.socket("c"))
+        caller.ask("add_vm", vm="c", socket=socket, engine="cpu", memory="16M", pes=1, cores=str(last))
+        assert cores_of(server, elements=False) == {every - {last}}
+
+
+@needs_two_cores
 def test_cores_that_another_vm_has_are_refused_and_nothing_changes(tmp_path: Path) -> None:
     every = frozenset(os.sched_getaffinity(0))
     last = max(every)
@@ -243,11 +264,15 @@ def test_cores_of_its_own_count_from_a_vm_s_next_frontend_on(tmp_path: Path) -> 
             assert cores_of(worker_pid(running), elements=True) == {frozenset({last})}
 
 
+def children(pid: int) -> set[int]:
+    """Processes that this one has started."""
+    found = [(task / "children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {int(child) for some in found for child in some}
+
+
 def worker_pids() -> list[int]:
     """Workers that this process has started, each below its launcher."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    mine = [child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
-    return [worker_of(int(child)) for child in {*children, *mine}]
+    return [worker_of(child) for child in children(os.getpid())]
 
 
 # ---- hostile guests ------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import pytest
 from tests.limits import HANGS_AFTER_S
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.compiler.run import CompileLimits, CompileOutcome, run_compile
+from vhost_backend.cores.pool import CorePool
 from vhost_backend.quarters import NOWHERE, Quarters, Weight
 from vhost_backend.sandbox import build, launch, memfd
 from vhost_backend.sandbox.terms import Bind, SandboxError, SandboxMode
@@ -347,6 +348,37 @@ def test_cancelling_kills_the_compiler(public_directory: Path) -> None:
 
     asyncio.run(cancel_once_it_runs())
     assert processes_with(token) == []
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_compiler_keeps_off_the_cores_that_a_vm_gets_for_its_own(public_directory: Path) -> None:
+    """So do the processes that it has started."""
+    started = public_directory / "started"
+    os.mkfifo(started)
+    started.chmod(0o666)
+    token = f"moved-{os.getpid()}"
+    source = f"import os, time; out = open('{started}', 'w'); os.fork(); out.write('.'); out.close(); time.sleep(1000)"
+    plain = hostile_job()
+    job = replace(plain, argv=(*plain.argv, token), visible=(*plain.visible, *shown(started)))
+    pool = CorePool(os.sched_getaffinity(0))
+
+    def where() -> set[frozenset[int]]:
+        return {frozenset(os.sched_getaffinity(int(pid))) for pid in processes_with(token)}
+
+    async def move_once_it_runs() -> None:
+        with pool.place("slow", None, None) as place:
+            task = asyncio.create_task(run_compile(job, source.encode(), QUICK, "strict", Quarters(place=place)))
+            with await asyncio.to_thread(started.open) as said:
+                assert await asyncio.to_thread(said.read) == ".."
+            assert where() == {pool.cores}
+            with pool.place("fast", "own", 1):
+                assert where() == {pool.shared}
+            assert where() == {pool.cores}
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(move_once_it_runs())
 
 
 def test_paths_with_secrets_cannot_be_shown() -> None:

@@ -110,7 +110,7 @@ def test_cores_of_a_vm_are_no_other_ones_until_it_leaves(system: Path) -> None:
         with pool.place("a", frozenset({1, 2}), 2) as mine, pool.place("b", None, None) as other:
             assert (mine.elements, mine.others) == (these(1, 2), these(0, 1, 2, 3))
             assert (other.elements, other.others, other.own) == (these(0, 3), these(0, 3), None)
-        assert not pool.is_divided
+        assert pool.shared == pool.cores
     assert told == [{0, 3}, {0, 1, 2, 3}]
 
 

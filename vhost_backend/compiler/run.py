@@ -23,7 +23,10 @@ from vhost_backend.cgroups.weights import MOST_NICE
 from vhost_backend.compiler import view
 from vhost_backend.compiler.diagnostics import errors_first
 from vhost_backend.compiler.job import CompileJob
+from vhost_backend.cores import lists, threads
+from vhost_backend.cores.pool import CorePool
 from vhost_backend.fds import Fd, pipe
+from vhost_backend.log import get_logger
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import memfd, seccomp
 from vhost_backend.sandbox.launch import LaunchReport, LaunchSpec, WorkFiles, choose_isolation, command, inherited_fds
@@ -160,6 +163,8 @@ async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
             lifeline_fd=launcher_lifeline.fileno(),
             work_path=None if directory is None else Path(directory),
         )
+        place = spec.quarters.place
+        cores = None if place is None else place.pool.shared
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -168,6 +173,10 @@ async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
             start_new_session=True,
         )
         launcher_report.close()
+        if place is not None:
+            stack.enter_context(place.pool.watched(functools.partial(_move, process, place.pool)))
+            if place.pool.shared != cores:  # they have changed meanwhile
+                _move(process, place.pool)
         try:
             await process.wait()
         except asyncio.CancelledError:
@@ -175,6 +184,18 @@ async def _launch(spec: LaunchSpec, directory: str | None) -> LaunchReport:
             await asyncio.shield(process.wait())
             raise
         return LaunchReport.parse(os.read(report.fileno(), _MAX_REPORT_BYTES).decode(errors="replace"))
+
+
+def _move(process: asyncio.subprocess.Process, pool: CorePool) -> None:
+    """Keeps a compiler off the processors that VMs have for their own now."""
+    if process.returncode is not None:
+        return
+    try:
+        threads.settle_family(process.pid, pool.shared)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has just ended
+    except OSError as error:
+        get_logger().warning("compiler_not_moved", pid=process.pid, cores=lists.shown(pool.shared), why=str(error))
 
 
 def _environment(directory: str | None) -> dict[str, str]:

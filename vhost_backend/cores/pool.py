@@ -32,12 +32,7 @@ class CorePool:
     @property
     def shared(self) -> frozenset[int]:
         """Processors that no VM has for its own."""
-        return self.cores - self._owners.keys()
-
-    @property
-    def is_divided(self) -> bool:
-        """True if a VM has processors for its own."""
-        return bool(self._owners)
+        return self.cores.difference(self._owners)
 
     @contextlib.contextmanager
     def watched(self, moved: Callable[[], None]) -> Iterator[None]:

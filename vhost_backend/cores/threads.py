@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,6 +22,17 @@ def settle(pid: int, cores: Collection[int]) -> None:
     :raise OSError: the process is gone, or this one may not do it.
     """
     _settle(pid, lambda _thread, _present: cores)
+
+
+def settle_family(pid: int, cores: Collection[int]) -> None:
+    """Has all threads of a process, and of the processes that descend from it, run on `cores`.
+
+    :raise OSError: the process is gone, or this one may not do it.
+    """
+    settle(pid, cores)
+    for child in _children(pid):  # those of later ones, too: they inherit the processors
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            settle_family(child, cores)
 
 
 def place(pid: int, elements: Collection[int], own: Collection[int], others: Collection[int]) -> None:
@@ -45,7 +57,12 @@ def named(pid: int, beginning: str) -> frozenset[int]:
     :raise OSError: the process is gone.
     """
     tasks = Path(f"/proc/{pid}/task").iterdir()
-    return frozenset(int(task.name) for task in tasks if _name(task).startswith(beginning))
+    return frozenset(int(task.name) for task in tasks if _text(task / "comm").startswith(beginning))
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in _text(task / "children").split()]
 
 
 def _settle(pid: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> None:
@@ -70,8 +87,9 @@ def _move(thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]])
     return True
 
 
-def _name(task: Path) -> str:
+def _text(file: Path) -> str:
+    """Contents of a thread's file; "" if it has ended."""
     try:
-        return (task / "comm").read_text()
+        return file.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
+from vhost_backend.cores import lists, threads
+from vhost_backend.cores.pool import CorePool
 from vhost_backend.daemon.process import Copying, environment, sandboxed_worker, walled
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.copying import JOB_FD, MAX_ANSWER_BYTES, READY
@@ -32,9 +36,11 @@ def modules_of(config: DaemonConfig) -> tuple[str, ...]:
 class ForkServer:
     """Starts workers that share the memory of their modules. Where it cannot, each worker is a program of its own."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        """`modules`: those that it loads beside a worker's own."""
+    def __init__(self, modules: Sequence[str], cores: CorePool | None = None) -> None:
+        """`modules`: those that it loads beside a worker's own. `cores`: it keeps off those that VMs have for their own."""
         self._modules = tuple(modules)
+        self._cores = cores
+        self._placed = contextlib.ExitStack()
         self._log = get_logger()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,7 +129,18 @@ class ForkServer:
                 env=environment(),
                 start_new_session=True,
             )
+        if self._cores is not None:
+            self._placed.enter_context(self._cores.watched(partial(self._move, self._process.pid, self._cores)))
         return self._socket
+
+    def _move(self, pid: int, cores: CorePool) -> None:
+        """Has the server, and so the workers that it starts, run where the daemon does."""
+        try:
+            threads.settle(pid, cores.shared)
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has just ended
+        except OSError as error:
+            self._log.warning("fork_server_not_moved", pid=pid, cores=lists.shown(cores.shared), why=str(error))
 
     def _lose(self, reason: str) -> None:
         means = "workers load their modules by themselves, and share no memory of them"
@@ -136,6 +153,7 @@ class ForkServer:
 
     def _end(self) -> None:
         self.is_ready = False
+        self._placed.close()
         sock, self._socket = self._socket, None
         process, self._process = self._process, None
         if sock is not None:

@@ -98,8 +98,8 @@ class WorkerWatch:
         own = place.own if has_elements else None
         if own is not None:
             self._on_cores(place.others, lambda: threads.place(worker, elements_of(worker), own, place.others))
-        elif place.pool.is_divided:
-            self._move(worker, place)
+        else:
+            self._move(worker, place)  # what it was started from may have run on others
         self._placed.enter_context(place.pool.watched(partial(self._move, worker, place)))
 
     def _move(self, worker: int, place: Place) -> None:
