@@ -13,7 +13,7 @@ import pytest
 from tests.fakes import cgroup_home
 from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.vm import FakeVm
-from tests.protocol.hostile_guest import Guests, both_guests, vgcd_sockets
+from tests.protocol.hostile_guest import Guests, both_guests, vgcd, vgcd_sockets
 from tests.protocol.test_reload import Host, control_of, controlled, serving
 from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
@@ -21,9 +21,11 @@ from tests.waiting import until
 from vhost_backend.cgroups import host
 from vhost_backend.cgroups.weights import least_nice, nice_of, sharing
 from vhost_backend.cores import lists
+from vhost_backend.cores import threads as core_threads
 from vhost_backend.cores.pool import CorePool
 from vhost_backend.daemon.process import worker_of
-from vhost_backend.quarters import Quarters
+from vhost_backend.daemon.server import Daemon
+from vhost_backend.quarters import NOWHERE, Quarters
 from virtio_proto import schema
 from virtio_proto.schema import Health
 
@@ -320,6 +322,26 @@ def test_threads_that_guest_code_starts_stay_on_its_own_cores(tmp_path: Path) ->
             found = [task for task in threads(pid) if name(task).startswith("vgc-pe")]
             assert len(found) == 3
             assert cores_of(pid, elements=True) == {own}
+
+
+@needs_two_cores
+def test_worker_whose_threads_cannot_be_moved_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts threads faster than the daemon moves them: some would stay on cores that another VM has now."""
+    pool = CorePool(os.sched_getaffinity(0))
+
+    def move(_daemon: Daemon) -> None:
+        with monkeypatch.context() as patch, pool.place("third", "own", 1):
+            patch.setattr(core_threads, "_PASSES", 0)
+            pool._tell()
+
+    with (
+        pool.place("attacker", None, 1) as place,
+        vgcd(tmp_path, quarters=lambda vm: Quarters(place=place) if vm == "attacker" else NOWHERE) as daemon,
+        FakeVm(tmp_path / "attacker") as vm,
+    ):
+        vm.frontend.wait_health(Health.READY)
+        daemon.ask(move)
+        until(lambda: serves(vm, 2))
 
 
 def test_threads_that_guest_code_starts_share_the_cores_of_its_elements(guests: tuple[Guests, Path]) -> None:

@@ -175,10 +175,40 @@ def test_elements_stay_where_they_are_when_others_move(process: tuple[int, froze
     assert set(map(frozenset, where(pid).values())) == {frozenset({first, second})}
 
 
+class Tasks:
+    """A process's threads: what each listing of them finds, the last one from then on, and the processors of each."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, *listings: set[int], online: frozenset[int] = frozenset(range(64))
+    ) -> None:
+        self.cores: dict[int, frozenset[int]] = {}
+        self._listings = list(listings)
+        self._online = online
+        patch.setattr(Path, "iterdir", lambda _folder: self._listed())
+        patch.setattr(os, "sched_getaffinity", lambda thread: self.cores.setdefault(thread, these(0, 1)) & online)
+        patch.setattr(os, "sched_setaffinity", self.cores.__setitem__)
+
+    def _listed(self) -> Iterator[Path]:
+        found = self._listings.pop(0) if len(self._listings) > 1 else self._listings[0]
+        return iter([Path(str(thread)) for thread in found])
+
+
 def test_processes_that_start_threads_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_setaffinity", lambda _thread, _cores: None)  # as if each were another thread
-    with pytest.raises(threads.RestlessError, match=rf"process {os.getpid()} starts threads without end"):
-        threads.settle(os.getpid(), {9000})
+    Tasks(monkeypatch, *({thread} for thread in range(1000)))
+    with pytest.raises(threads.RestlessError, match="process 7 starts threads without end"):
+        threads.settle(7, {1})
+
+
+def test_thread_that_a_listing_has_missed_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = Tasks(monkeypatch, {1, 2}, {1}, {1}, {1, 3})
+    threads.settle(7, {1})
+    assert tasks.cores == {thread: {1} for thread in (1, 2, 3)}
+
+
+def test_processors_that_the_host_has_lost_keep_nobody_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = Tasks(monkeypatch, {1, 2}, online=these(0, 1, 2))
+    threads.settle(7, {2, 3})
+    assert tasks.cores == {1: {2, 3}, 2: {2, 3}}
 
 
 def test_threads_are_found_by_name() -> None:

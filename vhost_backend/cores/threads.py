@@ -10,6 +10,8 @@ from typing import Final
 
 _PASSES: Final = 64
 """Passes over a process's threads, each of which may start further ones meanwhile; they inherit the processors."""
+_QUIET: Final = 3
+"""Passes in a row that find nothing to move: one may miss a thread, if others end while the kernel lists them."""
 
 
 class RestlessError(OSError):
@@ -67,24 +69,26 @@ def _children(pid: int) -> list[int]:
 
 def _settle(pid: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> None:
     """Moves threads until none is left to move. `wanted`: processors of a thread, by its number and its present ones."""
+    quiet = 0
     for _ in range(_PASSES):
         moved = [_move(int(task.name), wanted) for task in Path(f"/proc/{pid}/task").iterdir()]
-        if not any(moved):
+        quiet = 0 if any(moved) else quiet + 1
+        if quiet == _QUIET:
             return
     raise RestlessError(f"process {pid} starts threads without end")
 
 
 def _move(thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> bool:
-    """True if the thread was elsewhere."""
+    """True if the thread was elsewhere, or has just ended. Of processors that the host has lost, it gets those that are left."""
     try:
         present = frozenset(os.sched_getaffinity(thread))
         cores = frozenset(wanted(thread, present))
         if cores == present:
             return False
         os.sched_setaffinity(thread, cores)
+        return frozenset(os.sched_getaffinity(thread)) != present
     except ProcessLookupError:
-        pass  # it has just ended
-    return True
+        return True
 
 
 def _text(file: Path) -> str:

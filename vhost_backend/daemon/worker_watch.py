@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 
 from vhost_backend.cgroups.group import Cgroup
@@ -59,7 +59,7 @@ class WorkerWatch:
         if choice.engine == "cpu" and room.cgroup is not None:
             self._bound_elements(pid, room.cgroup)
         if room.place is not None:
-            self._place(worker_of(pid), room.place, has_elements=choice.engine == "cpu")
+            self._place(link, worker_of(pid), room.place, has_elements=choice.engine == "cpu")
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -93,25 +93,25 @@ class WorkerWatch:
         except OSError as error:
             self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))
 
-    def _place(self, worker: int, place: Place, *, has_elements: bool) -> None:
+    def _place(self, link: WorkerLink, worker: int, place: Place, *, has_elements: bool) -> None:
         """Has the worker run on the VM's processors, also when the VM gets others."""
         own = place.own if has_elements else None
+        move = partial(threads.move, worker, place.own or frozenset())
         if own is not None:
-            self._on_cores(place.others, lambda: threads.place(worker, elements_of(worker), own, place.others))
+            self._on_cores(link, place, lambda others: threads.place(worker, elements_of(worker), own, others))
         else:
-            self._move(worker, place)  # what it was started from may have run on others
-        self._placed.enter_context(place.pool.watched(partial(self._move, worker, place)))
+            self._on_cores(link, place, move)  # what it was started from may have run on others
+        self._placed.enter_context(place.pool.watched(lambda: self._on_cores(link, place, move)))
 
-    def _move(self, worker: int, place: Place) -> None:
-        self._on_cores(place.others, lambda: threads.move(worker, place.own or frozenset(), place.others))
-
-    def _on_cores(self, cores: Collection[int], move: Callable[[], None]) -> None:
+    def _on_cores(self, link: WorkerLink, place: Place, move: Callable[[frozenset[int]], None]) -> None:
         try:
-            move()
+            move(place.others)
         except (FileNotFoundError, ProcessLookupError):
             pass  # the worker has just ended
+        except threads.RestlessError:
+            link.condemn("starts threads faster than they can be moved to the processors of its VM")
         except OSError as error:
-            self._vm.log.warning("worker_not_moved", pid=self._pid, cores=lists.shown(cores), why=str(error))
+            self._vm.log.warning("worker_not_moved", pid=self._pid, cores=lists.shown(place.others), why=str(error))
 
     def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns
