@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -299,6 +300,10 @@ class Worker:
     def until_ns(self) -> int:
         return int(self.gate.grant.cast("Q")[0])
 
+    @property
+    def beat(self) -> int:
+        return int(self.gate.grant.cast("Q")[2])
+
     def tell(self, ran_ns: int = 0, since_ns: int = 0, *, is_held: bool = False) -> None:
         self._told[0], self._told[1], self._told[2] = ran_ns, since_ns, is_held
         os.eventfd_write(self.gate.bell, 1)
@@ -353,6 +358,31 @@ def test_a_worker_that_meddles_with_its_bell_keeps_no_one_waiting() -> None:
         host.now_ns += LOOK_NS
         honest.tell(since_ns=host.now_ns - LOOK_NS)
         await turns_until(lambda: CLOSED in (sly.until_ns, honest.until_ns))
+        for seat in seats:
+            seat.leave_all()
+
+    on_loop(test)
+
+
+@pytest.mark.parametrize("cost_s", [0.0, 100.0])
+def test_however_many_workers_ring_looks_take_a_share_of_the_daemons_time(cost_s: float) -> None:
+    async def test(host: Host) -> None:
+        spent = itertools.count()
+        host.gates = GpuGates(lambda: host.now_ns, lambda: next(spent) * cost_s)
+        seats = [host.seats("a"), host.seats("b")]
+        workers = [Worker(seat.take(Link(), "GPU-1")) for seat in seats]
+        looked_ns = host.now_ns
+        host.now_ns += LOOK_NS
+        table = host.gates._tables["GPU-1"]
+        for _ in range(2):
+            for worker in workers:
+                worker.tell(since_ns=looked_ns)
+                table.hear()
+        expected = looked_ns if cost_s else host.now_ns
+        assert [worker.beat for worker in workers] == [expected, expected]
+        timer = table._timer
+        assert timer is not None
+        assert (timer.when() - asyncio.get_running_loop().time() > 100) == (cost_s > 0)
         for seat in seats:
             seat.leave_all()
 

@@ -12,7 +12,8 @@ charged no more than the time that has passed; a VM that says it waits is believ
 waits for; and nobody waits for a worker's launches for longer than `DRAIN_NS`. A worker that denies its launches is not
 held, and gets the slices that the GPU's driver gives its process beside that of the VM whose turn it is.
 
-The daemon looks at the accounts when a worker rings, and every `LOOK_NS` while several VMs have work.
+The daemon looks at the accounts when a worker rings, and every `LOOK_NS` while several VMs have work; less often where
+that would take more than `LOOK_SHARE` of its time.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ LOOK_NS: Final = 2_000_000
 """Time between two looks while several VMs have work, and over which it counts how much of it a VM has."""
 SLOW_LOOK_NS: Final = 100_000_000
 """Time between two looks while one VM has work."""
+LOOK_SHARE: Final = 0.1
+"""Share of the loop's time that looks at one GPU's accounts may take: with many VMs, looks take longer, and get rarer."""
 CLOSED: Final = 0
 _SLACK_NS: Final = 1_000_000
 """Time by which an account may grow beyond the time between two looks, as a look takes time itself."""
@@ -313,17 +316,20 @@ class Seat:
 
     def _heard(self) -> bool:
         self._rings.poll(0)
-        self._table.look()
+        self._table.hear()
         return False
 
 
 class _Table:
     """Turns of one GPU on the daemon's loop."""
 
-    def __init__(self, gpu: str, now_ns: Callable[[], int]) -> None:
+    def __init__(self, gpu: str, now_ns: Callable[[], int], cost_s: Callable[[], float]) -> None:
         self.turns = Turns()
         self._gpu = gpu
         self._now_ns = now_ns
+        self._cost_s = cost_s
+        self._rests_until_s = 0.0
+        """Time of the loop until which looks have had their share."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._logged_ns: int | None = None
@@ -340,26 +346,39 @@ class _Table:
         self.turns.leave(member)
         self.look()
 
+    def hear(self) -> None:
+        """Looks as soon as looks may: a worker has rung."""
+        if self._loop.time() >= self._rests_until_s:
+            self.look()
+        elif self._timer is None or self._timer.when() > self._rests_until_s:
+            self._look_at(self._rests_until_s)
+
     def look(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        now_ns = self._now_ns()
+        began_s, now_ns = self._cost_s(), self._now_ns()
         wait_ns = self.turns.look(now_ns)
-        if wait_ns is not None:
-            self._timer = self._loop.call_later(wait_ns / 1e9, self.look)
+        now_s = self._loop.time()
+        self._rests_until_s = now_s + (self._cost_s() - began_s) * (1 / LOOK_SHARE - 1)
+        self._look_at(None if wait_ns is None else max(now_s + wait_ns / 1e9, self._rests_until_s))
         if self.turns.is_contended and (self._logged_ns is None or now_ns - self._logged_ns >= _LOG_NS):
             self._logged_ns = now_ns
             weights = {member.name: member.weight() for member in self.turns.members if member.is_busy}
             get_logger().info("gpu_contended", gpu=self._gpu, weights=weights)
 
+    def _look_at(self, time_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if time_s is None else self._loop.call_at(time_s, self.look)
+
 
 class GpuGates:
     """Gates of all GPUs of a daemon. A MIG instance counts as a GPU: instances run side by side."""
 
-    def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        """`now_ns`: CLOCK_MONOTONIC, which accounts are kept by."""
+    def __init__(
+        self, now_ns: Callable[[], int] = time.monotonic_ns, cost_s: Callable[[], float] = time.thread_time
+    ) -> None:
+        """`now_ns`: CLOCK_MONOTONIC, which accounts are kept by. `cost_s`: measures what looks cost."""
         self._now_ns = now_ns
+        self._cost_s = cost_s
         self._tables: dict[str, _Table] = {}
 
     def join(self, gpu: str, name: str, weight: Callable[[], int], total: GpuTime) -> Seat:
@@ -369,7 +388,7 @@ class GpuGates:
         :raise OSError: the host lacks descriptors, memory or seals.
         """
         if gpu not in self._tables:
-            self._tables[gpu] = _Table(gpu, self._now_ns)
+            self._tables[gpu] = _Table(gpu, self._now_ns, self._cost_s)
         return self._tables[gpu].join(name, weight, total)
 
     def turns(self, gpu: str) -> Turns:
