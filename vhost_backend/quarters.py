@@ -10,7 +10,7 @@ from typing import Final
 
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
-from vhost_backend.cgroups.weights import Sharing, least_nice, nice_of, renice, sharing
+from vhost_backend.cgroups.weights import Sharing, has_nice, least_nice, nice_of, renice, sharing
 from vhost_backend.cores.pool import Place
 
 _numbers: Final = count(1)
@@ -91,6 +91,14 @@ class Quarters:
         except OSError:
             self.weight.value = before
             raise
+
+    def catch_up(self, worker: int) -> None:
+        """Gives a process that was started in these quarters the weight that the VM has got since.
+
+        :raise OSError: it is gone, or the host does not allow it.
+        """
+        if self.cgroup is None and not has_nice(worker, self.nice):
+            renice(worker, self.nice)
 
     def limit(self, limits: Limits) -> None:
         """Gives the control group, which is that of one process, other limits.

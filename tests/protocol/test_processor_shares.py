@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,8 @@ import pytest
 
 from tests.fakes import cgroup_home
 from tests.fakes.api_client import ApiRefusedError
-from tests.fakes.vm import FakeVm
+from tests.fakes.daemon import DaemonThread
+from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.protocol.hostile_guest import Guests, both_guests, vgcd, vgcd_sockets
 from tests.protocol.test_reload import Host, control_of, controlled, serving
 from tests.protocol.test_vgcd import wait_for
@@ -20,10 +21,11 @@ from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.cgroups import host
 from vhost_backend.cgroups.weights import least_nice, nice_of, sharing
+from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.cores import lists
 from vhost_backend.cores import threads as core_threads
 from vhost_backend.cores.pool import CorePool
-from vhost_backend.daemon.process import worker_of
+from vhost_backend.daemon.process import sandboxed_worker, worker_of
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.quarters import NOWHERE, Quarters
 from virtio_proto import schema
@@ -172,6 +174,27 @@ def test_a_weight_without_groups_changes_while_the_vm_computes(tmp_path: Path) -
         until(lambda: serves(vm, 2))
         again = worker_pid(running)
         assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in threads(again)} == {own + nice}
+
+
+def test_a_weight_that_changes_while_a_worker_starts_is_that_of_the_worker(tmp_path: Path) -> None:
+    """Such as the second worker of a migration."""
+
+    def command(config: VmConfig, fd: int) -> Sequence[str]:
+        argv = sandboxed_worker(config, fd)
+        config.quarters.weigh(25, None)
+        return argv
+
+    quarters, engine = Quarters(), EngineConfig("null")
+    config = VmConfig("a", vm_uuid("a"), tmp_path / "a", REGION_BYTES, engine=engine, num_queues=1, quarters=quarters)
+    with (
+        DaemonThread(DaemonConfig((config,), cache=tmp_path / "cache"), command) as daemon,
+        FakeVm(tmp_path / "a") as vm,
+    ):
+        vm.frontend.wait_health(Health.READY)
+        pid = daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
+        assert pid is not None
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + nice_of(25, least_nice())
+        assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in threads(worker_of(pid))} == {nice}
 
 
 # ---- cores of a VM's own -------------------------------------------------------------------------

@@ -53,6 +53,14 @@ def least_nice(proc: Path = Path("/proc/self")) -> int:
     return min(0, 20 - allowed - os.getpriority(os.PRIO_PROCESS, 0))
 
 
+def has_nice(pid: int, nice: int) -> bool:
+    """True if a process has the nice value that `renice` gives it.
+
+    :raise ProcessLookupError: it is gone.
+    """
+    return os.getpriority(os.PRIO_PROCESS, pid) == _with_ours(nice)
+
+
 def renice(pid: int, nice: int) -> None:
     """Gives a process that runs the nice value that children with `nice` added have, and its session that of `nice`.
 
@@ -60,7 +68,7 @@ def renice(pid: int, nice: int) -> None:
     """
     with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
-    value = min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+    value = _with_ours(nice)
     for _ in range(_PASSES):
         others = [task for task in _threads(pid) if _nice_value(task) not in (value, None)]
         if not others:
@@ -68,6 +76,11 @@ def renice(pid: int, nice: int) -> None:
         for task in others:
             with contextlib.suppress(ProcessLookupError):
                 os.setpriority(os.PRIO_PROCESS, task, value)
+
+
+def _with_ours(nice: int) -> int:
+    """Nice value of a child with `nice` added to that of this process."""
+    return min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
 def _threads(pid: int) -> list[int]:

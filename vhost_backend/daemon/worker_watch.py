@@ -50,11 +50,12 @@ class WorkerWatch:
         self._placed = contextlib.ExitStack()
 
     def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
-        """Bounds and places the elements of a worker of `choice` that begins to serve, which the daemon started as `pid` in
-        `room`, and starts its heartbeat.
+        """Bounds, weighs and places a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and
+        starts its heartbeat.
         """
         self.end()
         self._pid = pid
+        self._weigh(pid, room)
         is_on_gpu = choice.gpu is not None
         if choice.engine == "cpu" and room.cgroup is not None:
             self._bound_elements(pid, room.cgroup)
@@ -84,6 +85,14 @@ class WorkerWatch:
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
+
+    def _weigh(self, pid: int, room: Quarters) -> None:
+        try:
+            room.catch_up(worker_of(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the worker has just ended
+        except OSError as error:
+            self._vm.log.warning("weight_not_changed", weight=room.weight.value, why=str(error))
 
     def _bound_elements(self, pid: int, group: Cgroup) -> None:
         try:
