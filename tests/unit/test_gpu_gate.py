@@ -389,6 +389,24 @@ def test_however_many_workers_ring_looks_take_a_share_of_the_daemons_time(cost_s
     on_loop(test)
 
 
+def test_figures_of_all_vms_take_one_look() -> None:
+    async def test(host: Host) -> None:
+        looks: list[int] = []
+        host.gates = GpuGates(lambda: host.now_ns, lambda: looks.append(host.now_ns) or 0.0)  # type: ignore[func-returns-value]
+        seats = [host.seats(name) for name in "abcd"]
+        for seat in seats:
+            seat.take(Link(), "GPU-1")
+        host.now_ns += LOOK_NS
+        looks.clear()
+        for seat in seats:
+            seat.look()
+        assert looks == [host.now_ns] * 2, "the begin and the end of one look"
+        for seat in seats:
+            seat.leave_all()
+
+    on_loop(test)
+
+
 def test_vms_of_other_gpus_take_no_turns() -> None:
     async def test(host: Host) -> None:
         seats = [host.seats("a"), host.seats("b")]

@@ -304,7 +304,7 @@ class Seat:
 
     def look(self) -> None:
         """Brings the VM's figures up to date."""
-        self._table.look()
+        self._table.refresh()
 
     def close(self) -> None:
         """Gives the place up; a second call does nothing."""
@@ -328,6 +328,7 @@ class _Table:
         self._gpu = gpu
         self._now_ns = now_ns
         self._cost_s = cost_s
+        self._looked_ns = 0
         self._rests_until_s = 0.0
         """Time of the loop until which looks have had their share."""
         self._loop = asyncio.get_running_loop()
@@ -353,8 +354,14 @@ class _Table:
         elif self._timer is None or self._timer.when() > self._rests_until_s:
             self._look_at(self._rests_until_s)
 
+    def refresh(self) -> None:
+        """Looks unless it has just done so: whoever asks for the figures of one VM asks for those of all."""
+        if self._now_ns() - self._looked_ns >= LOOK_NS:
+            self.look()
+
     def look(self) -> None:
-        began_s, now_ns = self._cost_s(), self._now_ns()
+        began_s = self._cost_s()
+        now_ns = self._looked_ns = self._now_ns()
         wait_ns = self.turns.look(now_ns)
         now_s = self._loop.time()
         self._rests_until_s = now_s + (self._cost_s() - began_s) * (1 / LOOK_SHARE - 1)
