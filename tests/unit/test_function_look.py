@@ -48,6 +48,23 @@ def test_looks_at_the_same_time_are_one() -> None:
     asyncio.run(story())
 
 
+def test_look_that_begins_as_another_ends_takes_nothing_from_it() -> None:
+    async def story() -> None:
+        look, link = FunctionLook(), FakeLink()
+        first = looking(look, link)
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        second = looking(look, link)  # its turn is before that of the first, which has to hear of the answer yet
+        look.on_functions(Functions((SWEEP,)))
+        link.answers[0].set_result(Ack(1, True, "", 0, 0))
+        look.on_functions(Functions((OTHER,)))
+        await asyncio.sleep(0)  # noqa: TID251  likewise
+        look.on_functions(Functions((OTHER,)))
+        link.answers[1].set_result(Ack(2, True, "", 0, 0))
+        assert await asyncio.gather(first, second) == [(SWEEP,), (OTHER,)]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("ack", [None, Ack(1, False, "no", 0, 0)])
 def test_worker_that_is_gone_or_refuses_says_nothing(ack: Ack | None) -> None:
     async def story() -> None:
