@@ -129,7 +129,9 @@ class Daemon:
         self._reloads: set[asyncio.Task[None]] = set()
         """Reloads in the background."""
         self._has_reload_waiting = False
-        self._is_ending = False
+        self._program: asyncio.Task[None] | None = None
+        """Task that runs the daemon; cancelled, it ends."""
+        self._has_ended = False
         self._log = get_logger()
         self.vms: dict[str, Vm] = {}
         """VMs that are served, those that are to leave included."""
@@ -155,6 +157,7 @@ class Daemon:
         :raise ConfigError: a VM has no socket.
         :raise HostError: a socket cannot be bound, or a VM has no quarters.
         """
+        self._program = asyncio.current_task()
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._compiler.close)
             stack.push_async_callback(self._engines.close)
@@ -231,7 +234,12 @@ class Daemon:
         self._log.error("added_vm_not_served", vm=name, problems=str(error).splitlines(), advice=advice)
 
     def _refuse_changes(self) -> None:
-        self._is_ending = True
+        self._has_ended = True
+
+    @property
+    def _is_ending(self) -> bool:
+        """True if no VM comes any more. Those that are there may take a while to leave."""
+        return self._has_ended or (self._program is not None and self._program.cancelling() > 0)
 
     async def _end_reloads(self) -> None:
         for task in self._reloads:
