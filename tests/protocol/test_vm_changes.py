@@ -241,6 +241,27 @@ def test_only_vm_without_room_is_served_as_soon_as_there_is_room(tmp_path: Path)
             assert memory_of(guest) == 32 * MIB
 
 
+def test_vms_exchange_what_one_of_them_can_have_alone(tmp_path: Path) -> None:
+    """Such as cores of the host. Each is tried again as soon as the other one has left."""
+    taken: set[int] = set()
+
+    def house(vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
+        if vm.quota.memory_bytes in taken:
+            raise HostError("another VM has that")
+        taken.add(vm.quota.memory_bytes)
+        lease.callback(taken.remove, vm.quota.memory_bytes)
+        return vm
+
+    def memory(daemon: Daemon) -> dict[str, int]:
+        return {name: vm.config.quota.memory_bytes // MIB for name, vm in daemon.vms.items()}
+
+    before = config(tmp_path, vm(tmp_path, "a", 16), vm(tmp_path, "b", 32))
+    after = config(tmp_path, vm(tmp_path, "a", 32), vm(tmp_path, "b", 16))
+    with serving(before, house, retry_s=2 * ANSWERS_WITHIN_S) as thread:
+        change(thread, after)
+        until(lambda: thread.ask(memory) == {"a": 32, "b": 16})
+
+
 @pytest.mark.parametrize("then", ["is served", "is removed"])
 def test_vm_without_room_takes_part_in_the_next_reload(tmp_path: Path, then: str) -> None:
     rooms = Rooms()

@@ -61,8 +61,11 @@ class ServedVm:
         """The VM as the control system uses it; None: the daemon has no control system."""
         self.retry: asyncio.Task[None] | None = None
         """Task that admits the successor as soon as the host has room."""
+        self.has_room = asyncio.Event()
+        """Set when another VM has left: the successor may be tried again."""
         self._entrance: Entrance | None = None
         self._lease = lease
+        self._has_lease = True
         self._log = get_logger(vm=vm.config.name)
         self._left = asyncio.Event()
         self._listens = False
@@ -198,9 +201,11 @@ class ServedVm:
         waiting, self._waiting = (self._waiting, []) if self._passes_on else ([], self._waiting)
         return waiting
 
-    def end_lease(self) -> None:
-        """Gives back what the VM holds of the host."""
+    def end_lease(self) -> bool:
+        """Gives back what the VM holds of the host; False: it has done so before."""
+        had, self._has_lease = self._has_lease, False
         self._lease.close()
+        return had
 
     def close(self) -> None:
         """Ends the VM's workers, and gives back what it holds of the host."""

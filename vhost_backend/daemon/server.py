@@ -40,7 +40,7 @@ _FIXED: Final = ("cache", "control", "cgroups", "state", "users")
 """Keys that cannot change while the daemon runs."""
 _NO_ROOM: Final = "it is tried again until the host has room, or a reload changes or removes the VM"
 RETRY_S: Final = 5.0
-"""Pause between attempts to serve a VM for which the host had no room."""
+"""Longest pause between attempts to serve a VM for which the host had no room. It is tried when others leave, too."""
 
 
 House: TypeAlias = Callable[[VmConfig, contextlib.ExitStack], VmConfig]
@@ -513,8 +513,10 @@ class Daemon:
         if successor is None or not served.is_open:
             self._dismiss(name, forget=True)
             self._log.info("vm_left", vm=name)
+            self._tell_of_room()
             return
-        served.end_lease()
+        if served.end_lease():
+            self._tell_of_room()
         try:
             made = self._make(successor)
         except HostError as error:
@@ -532,9 +534,17 @@ class Daemon:
     async def _try_again(self, served: ServedVm) -> None:
         """Admits the successor of a VM for which the host had no room. Cancelled with the VM's end."""
         while self._is_current(served):
-            await asyncio.sleep(self._retry_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._retry_s):
+                    await served.has_room.wait()
+            served.has_room.clear()
             async with self._changing:
                 self._let_go(served)
+
+    def _tell_of_room(self) -> None:
+        """Has all VMs for which the host had no room tried again, as another one has left."""
+        for served in self._served.values():
+            served.has_room.set()
 
     def _close_all(self) -> None:
         for served in self._served.values():
