@@ -78,7 +78,10 @@ class DaemonSide:
     def host(self) -> str:
         return self.connection.hello["host"]
 
-    async def ask(self, request: Request, host: str | None = None) -> Any:  # noqa: ARG002  a daemon has one host
+    async def ask(self, request: Request, host: str | None = None) -> Any:
+        """:raise RefusalError: `host` is another one than the daemon's."""
+        if host not in (None, self.host):
+            raise RefusalError(f"no host {host:.80}; there is: {self.host}", "unknown")
         answer = await self._answer(request)
         if request.verb is Topology:
             return [self._host(answer)]

@@ -106,7 +106,7 @@ def test_caller_that_sees_some_vms_gets_no_allotments(tmp_path: Path) -> None:
 def test_unknown_host_is_refused(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("status", "h9", "--daemon", daemon.url)
-        assert (ran.code, "known: h1" in ran.err) == (3, True)
+        assert (ran.code, "no host h9; there is: h1" in ran.err) == (3, True)
 
     with_daemon(tmp_path, test)
 

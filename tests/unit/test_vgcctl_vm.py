@@ -64,6 +64,17 @@ def test_vm_is_added(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
+def test_other_hosts_than_the_daemons_are_unknown(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        for words in (("reload", "h2"), ("add", "h2/web9", "--socket", "/run/web9")):
+            refused = await vgcctl("vm", *words, "--daemon", daemon.url)
+            assert (refused.code, refused.err) == (3, "vgcctl: no host h2; there is: h1\n")
+        assert daemon.host.reloads == []
+        assert daemon.host.added == []
+
+    with_daemon(tmp_path, test)
+
+
 def test_vm_is_removed(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         later = await vgcctl("vm", "remove", "h1-vm0", "--daemon", daemon.url)

@@ -47,7 +47,7 @@ async def run(context: Context) -> int:
     hosts = [host for host in known if wanted in (None, host["host"])]
     if wanted is not None and not hosts:
         there = ", ".join(host["host"] for host in known[:16]) or "none"
-        raise RefusalError(f"no host is called {wanted!r}; known: {there}", "unknown")
+        raise RefusalError(f"no host {wanted:.80}; there is: {there}", "unknown")
     statuses, silent = await _statuses(link)
     faults = await link.ask(Faults.Request())
     recorder = await _recorder(link)
