@@ -268,7 +268,8 @@ def test_mistakes_change_nothing_and_are_named(tmp_path: Path) -> None:
         assert "cannot listen at /nowhere/s: there is no folder /nowhere" in host.refused()[0]
         host.write({"b": {}}, cache="/elsewhere", cgroups="off")
         assert host.refused() == [
-            f"{key} has changed; allowed while vgcd runs: changes of vms and log" for key in ("cache", "cgroups")
+            f"{key} has changed; allowed while vgcd runs: changes of vms, defaults, log and overcommit"
+            for key in ("cache", "cgroups")
         ]
         host.write({"b": {"quota": {"pes": 4000}, "engine": "cpu"}}, overcommit=False)
         assert "the VM b may use 4000 processing elements" in host.refused()[0]

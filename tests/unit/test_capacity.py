@@ -42,7 +42,7 @@ def test_more_processing_elements_than_cores_are_named() -> None:
     has = "the VM a may use 9 processing elements, and this host has 8 cores"
     assert text == f"{has}; allowed: quota.pes of 8 in all, or none, which shares them, or overcommit: true"
     (text,) = texts(share("a", 2), share("b", 7))
-    assert text.startswith("the VMs b, a together may use 9 processing elements, and this host has 8 cores;")
+    assert text.startswith("the VMs b (7), a (2) together may use 9 processing elements, and this host has 8 cores;")
 
 
 def test_vms_without_a_number_share_the_cores() -> None:
@@ -51,13 +51,15 @@ def test_vms_without_a_number_share_the_cores() -> None:
 
 def test_memory_of_quotas_and_regions_is_added() -> None:
     (text,) = texts(share("a", memory=8 * GIB), share("b", memory=8 * GIB))
-    assert text.startswith("the VMs a, b together may use 16.0 GiB of memory, and this host has 16.0 GiB;")
+    assert text.startswith("the VMs a (8193 MiB), b (8193 MiB) together may use 16386 MiB of memory, and this host has 16384 MiB;")
+    (text,) = texts(share("a", memory=12 * GIB), share("b", memory=8 * GIB))
+    assert text.startswith("the VMs a (12.0 GiB), b (8.0 GiB) together may use 20.0 GiB of memory, and this host has 16.0")
     assert texts(share("a", memory=8 * GIB), share("b", memory=8 * GIB - 2 * MIB)) == []
 
 
 def test_names_of_many_vms_are_cut() -> None:
     (text,) = texts(*(share(f"v{number}", 1) for number in range(9)))
-    assert "the VMs v0, v1, v2, v3, v4, v5, v6, v7 and 1 more together may" in text
+    assert "v5 (1), v6 (1), v7 (1) and 1 more together may" in text
 
 
 def test_each_gpu_has_what_its_own_vms_may_use() -> None:
@@ -147,8 +149,8 @@ def test_one_core_stays_for_all_others_whatever_is_allowed() -> None:
     assert texts(with_cores("a", "cores: own, pes: 4"), with_cores("b", "cores: 1-3")) == []
     assert texts(with_cores("a", "cores: own, pes: 5"), with_cores("b", "cores: 1-3")) == [
         (
-            "the VMs a, b are to have 8 cores for their own, and this host has 8, of which one stays for all others; "
-            "allowed: 7 in all"
+            "the VMs a (5), b (3) are to have 8 cores for their own, and this host has 8, of which one stays for "
+            "all others; allowed: 7 in all"
         )
     ]
 
@@ -187,7 +189,7 @@ def test_added_vms_count_when_a_configuration_is_checked(
     assert "beside them vgcd serves VMs that were added without a file: b\n" in capsys.readouterr().out
     store.save({"b": {"socket": "/s/b", "engine": "cpu", "quota": {"pes": 2}}})
     assert cli.main(["check-config", str(file)]) == 2
-    assert "the VMs b, a together may use 3 processing elements, and this host has 2" in capsys.readouterr().err
+    assert "the VMs b (2), a (1) together may use 3 processing elements, and this host has 2" in capsys.readouterr().err
     store.file.write_text("{")
     assert cli.main(["check-config", str(file)]) == 0
     assert f"VMs that were added without a file do not count: {store.file} cannot be" in capsys.readouterr().out

@@ -6,7 +6,7 @@ Processing elements count for VMs whose quota names a number: a VM without one s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -133,15 +133,18 @@ def _of_elements(vms: Iterable[VmConfig], most: int, has: str, name: str) -> Ite
 def _of_memory(needs: dict[str, int], most: int, has: str, keys: str) -> Iterator[Excess]:
     total = sum(needs.values())
     if total > most:
-        what = f"{_told(needs)} {_may(needs)} use {_size(total)} of memory"
-        yield Excess(f"{what}, and {has} {_size(most)}", f"{keys} of {_size(most)} in all")
+        size = _size if _size(total) != _size(most) else _mebibytes
+        what = f"{_told(needs, size)} {_may(needs)} use {size(total)} of memory"
+        yield Excess(f"{what}, and {has} {size(most)}", f"{keys} of {size(most)} in all")
 
 
-def _told(asked: dict[str, int], most: int = 8) -> str:
-    """Names of the VMs, those that ask the most first."""
+def _told(asked: dict[str, int], shown: Callable[[int], str] = str, most: int = 8) -> str:
+    """Names of the VMs, those that ask the most first; with what each asks, if there are several."""
+    if len(asked) == 1:
+        return f"the VM {next(iter(asked))}"
     names = sorted(asked, key=lambda name: -asked[name])
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ("the VM " if len(names) == 1 else "the VMs ") + ", ".join(names[:most]) + more
+    return "the VMs " + ", ".join(f"{name} ({shown(asked[name])})" for name in names[:most]) + more
 
 
 def _may(asked: dict[str, int]) -> str:
@@ -149,4 +152,8 @@ def _may(asked: dict[str, int]) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else _mebibytes(size_bytes)
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.0f} MiB"

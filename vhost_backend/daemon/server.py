@@ -326,7 +326,7 @@ class Daemon:
         A removed VM leaves when its frontend does, or `now`. Other limits of a VM count at once, as far as its worker can
         have them; its other settings count from its next frontend on.
 
-        :raise ConfigError: more than the VMs and the log has changed, or a VM has no socket. Then nothing changes.
+        :raise ConfigError: a key that cannot change while the daemon runs has changed, or a VM has no socket. Then nothing changes.
         :raise HostError: a socket cannot be bound, or a VM has no quarters. Likewise.
         """
         async with self._changing:
@@ -343,7 +343,8 @@ class Daemon:
     async def _change(self, roll: Roll, config: DaemonConfig, *, now: bool) -> Reload:
         """Gets ready all that the roll's configuration needs, VM by VM, and then changes all at once."""
         if fixed := [key for key in _FIXED if getattr(config, key) != getattr(self.config, key)]:
-            raise ConfigError([f"{key} has changed; allowed while vgcd runs: changes of vms and log" for key in fixed])
+            allowed = "allowed while vgcd runs: changes of vms, defaults, log and overcommit"
+            raise ConfigError([f"{key} has changed; {allowed}" for key in fixed])
         wanted = {vm.name: vm for vm in config.vms}
         served = {name: item.is_served_as for name, item in self._served.items()}
         added = [vm for vm in config.vms if vm.name not in served]
