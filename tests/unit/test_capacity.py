@@ -51,9 +51,13 @@ def test_vms_without_a_number_share_the_cores() -> None:
 
 def test_memory_of_quotas_and_regions_is_added() -> None:
     (text,) = texts(share("a", memory=8 * GIB), share("b", memory=8 * GIB))
-    assert text.startswith("the VMs a (8193 MiB), b (8193 MiB) together may use 16386 MiB of memory, and this host has 16384 MiB;")
+    assert text.startswith(
+        "the VMs a (8193 MiB), b (8193 MiB) together may use 16386 MiB of memory, and this host has 16384 MiB;"
+    )
     (text,) = texts(share("a", memory=12 * GIB), share("b", memory=8 * GIB))
-    assert text.startswith("the VMs a (12.0 GiB), b (8.0 GiB) together may use 20.0 GiB of memory, and this host has 16.0")
+    assert text.startswith(
+        "the VMs a (12.0 GiB), b (8.0 GiB) together may use 20.0 GiB of memory, and this host has 16.0"
+    )
     assert texts(share("a", memory=8 * GIB), share("b", memory=8 * GIB - 2 * MIB)) == []
 
 
