@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,6 +12,8 @@ from typing import Final, TypeAlias
 ALLOWED: Final = "unix:/absolute/path or tls://host:port"
 _TLS: Final = re.compile(r"tls://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]{1,253}):(\d{1,5})/?")
 _LOCAL: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+SOCKETS: Final = (Path("/run/vgcd/control.sock"), Path("/run/vgc/control.sock"))
+"""Where a daemon of this machine is looked for if none is named: the shipped unit's folder, and the documentation's."""
 _MAX_SOCKET_PATH: Final = 107  # sun_path
 
 
@@ -67,6 +70,18 @@ class Credentials:
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
+
+
+def local_socket() -> Path | None:
+    """Socket of a daemon of this machine at one of the usual places; None: there is none."""
+    return next((path for path in SOCKETS if _is_there(path)), None)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError as error:  # a folder that is closed to this user is said when he connects
+        return isinstance(error, PermissionError)
 
 
 def is_local(host: str) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-DEFAULT_SOCKET: Final = Path("/run/vgc/control.sock")
+from control_center import address
+
 _MODULES: Final = {
     "aiohttp": ("the web server", "pip install 'virtio-gpu-compute[control]'", False),
     "msgpack": ("the daemons' protocol", "pip install virtio-gpu-compute", False),
@@ -35,7 +36,7 @@ class Finding:
         return f"{mark:8}{self.what}: {self.text}" + ("" if self.ok else f"; {self.hint}")
 
 
-def examine(socket: Path = DEFAULT_SOCKET) -> Iterator[Finding]:
+def examine() -> Iterator[Finding]:
     """Makes all checks, in order."""
     yield Finding("Python", sys.version_info >= (3, 11), sys.version.split()[0], "Python 3.11 or later")
     for module, (use, hint, optional) in _MODULES.items():
@@ -43,6 +44,7 @@ def examine(socket: Path = DEFAULT_SOCKET) -> Iterator[Finding]:
         yield Finding(f"Python module {module}", found, f"for {use}", hint, optional)
     page = Path(__file__).parent / "web" / "index.html"
     yield Finding("the page", page.exists(), str(page), "reinstall virtio-gpu-compute: its files are incomplete")
-    there = socket.is_socket()
+    socket = address.local_socket()
+    there = f"no {' or '.join(map(str, address.SOCKETS))}" if socket is None else str(socket)
     hint = "start vgcd with --control-socket, or name another socket with --host"
-    yield Finding("a daemon on this machine", there, str(socket) if there else f"no {socket}", hint, optional=True)
+    yield Finding("a daemon on this machine", socket is not None, there, hint, optional=True)

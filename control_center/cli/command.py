@@ -30,7 +30,7 @@ examples:
 selectors: host=*,gpu=0-3,vm=web1,pe=0-131,fn=log; keys that are left out match everything; quote them
 
 server: --centre URL or --daemon unix:/path; or VGC_CENTRE, VGC_DAEMON, VGC_TOKEN in the environment;
-  or unix:/run/vgc/control.sock if it exists; or http://127.0.0.1:7070
+  or unix:/run/vgcd/control.sock or unix:/run/vgc/control.sock, if there is one; or http://127.0.0.1:7070
 
 exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 no server answers,
   5 status: something needs attention

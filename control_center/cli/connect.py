@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Final
 
+from control_center import address
 from control_center.cli.link import Link, Target
-from control_center.cli.problems import MissingPackageError, UsageError, answers_of
+from control_center.cli.problems import MissingPackageError, NobodyThereError, UsageError, answers_of
 
-DEFAULT_SOCKET: Final = Path("/run/vgc/control.sock")
 DEFAULT_CENTRE: Final = "http://127.0.0.1:7070"
 
 
@@ -30,7 +29,9 @@ def choose(given: Target, environment: Mapping[str, str] = os.environ) -> Target
     if centre and daemon:
         raise UsageError("both a control centre and a daemon are named; allowed: one of --centre and --daemon")
     if not centre and not daemon:
-        centre, daemon = (None, f"unix:{DEFAULT_SOCKET}") if DEFAULT_SOCKET.is_socket() else (DEFAULT_CENTRE, None)
+        found = address.local_socket()
+        centre, daemon = (DEFAULT_CENTRE, None) if found is None else (None, f"unix:{found}")
+        return Target(centre, daemon, token, given.ca, given.certificate, given.key, is_guess=found is None)
     return Target(centre, daemon, token, given.ca, given.certificate, given.key)
 
 
@@ -43,9 +44,15 @@ async def connected(target: Target) -> AsyncIterator[Link]:
     :raise NobodyThereError: no centre or daemon answers.
     :raise MissingPackageError: the link needs a Python package that is not installed.
     """
-    async with _link_to(target) as link:
-        with answers_of(link.address):
-            yield link
+    try:
+        async with _link_to(target) as link:
+            with answers_of(link.address):
+                yield link
+    except NobodyThereError as error:
+        if not target.is_guess:
+            raise
+        missing = " or ".join(map(str, address.SOCKETS))
+        raise NobodyThereError(f"{error}; nor is there {missing}; allowed: --daemon unix:/path, --centre URL") from None
 
 
 def _link_to(target: Target) -> contextlib.AbstractAsyncContextManager[Link]:

@@ -84,3 +84,5 @@ class Target:
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
+    is_guess: bool = False
+    """True: nobody has named it, and no daemon's socket is at a usual place."""

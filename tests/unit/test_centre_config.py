@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from control_center import config, doctor, server
+from control_center import address, config, doctor, server
 from control_center.address import TlsAddress, UnixAddress
 from control_center.errors import ConfigError
 from tests.fakes.control_daemon import FakeDaemon
@@ -159,7 +159,8 @@ def test_check_reports_a_correct_configuration(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "aiohttp" else object())
-    lines = [finding.line() for finding in doctor.examine(tmp_path / "s")]
+    monkeypatch.setattr(address, "SOCKETS", (tmp_path / "s",))
+    lines = [finding.line() for finding in doctor.examine()]
     assert "MISSING Python module aiohttp: for the web server; pip install 'virtio-gpu-compute[control]'" in lines
     assert any(line.startswith("--") and "start vgcd with --control-socket" in line for line in lines)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from argparse import ArgumentTypeError
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from control_center.cli import command
+from control_center import address
+from control_center.cli import command, connect
 from control_center.cli.command import parse
 from control_center.cli.connect import choose
 from control_center.cli.link import Target
@@ -118,6 +121,38 @@ def test_unreachable_server_ends_with_4(verb: str, tmp_path: Path) -> None:
     assert (code, "none.sock cannot be reached: No such file" in err) == (4, True)
     code, _, err = run(verb, "--centre", "http://127.0.0.1:9")
     assert (code, "127.0.0.1:9 does not answer" in err) == (4, True)
+
+
+def test_daemon_is_found_at_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    places = (tmp_path / "shipped" / "s", tmp_path / "s")
+    monkeypatch.setattr(address, "SOCKETS", places)
+    assert choose(Target(), {}) == Target(centre="http://127.0.0.1:7070", is_guess=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(places[1]))
+        assert choose(Target(), {}) == Target(daemon=f"unix:{places[1]}")
+        places[0].parent.mkdir()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(places[0]))
+            assert choose(Target(), {}) == Target(daemon=f"unix:{places[0]}")
+
+
+def test_places_where_no_daemon_was_found_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(address, "SOCKETS", (tmp_path / "a", tmp_path / "b"))
+    monkeypatch.setattr(connect, "DEFAULT_CENTRE", "http://127.0.0.1:9")
+    for name in ("VGC_CENTRE", "VGC_DAEMON"):
+        monkeypatch.delenv(name, raising=False)
+    code, _, err = run("status")
+    assert (code, "http://127.0.0.1:9 does not answer" in err) == (4, True)
+    assert f"nor is there {tmp_path}/a or {tmp_path}/b; allowed: --daemon unix:/path, --centre URL" in err
+
+
+def test_folder_that_is_closed_to_the_user_is_no_reason_to_look_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(type(Path())):  # type: ignore[misc]
+        def stat(self, **_others: bool) -> NoReturn:
+            raise PermissionError
+
+    monkeypatch.setattr(address, "SOCKETS", (Closed("/closed/s"),))
+    assert choose(Target(), {}) == Target(daemon="unix:/closed/s")
 
 
 def test_doctor_names_an_unreachable_daemon_with_advice(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from control_center.cli.connect import DEFAULT_CENTRE, DEFAULT_SOCKET, choose, connected
+from control_center.cli.connect import choose, connected
 from control_center.cli.link import Link, Object, Target
 from control_center.cli.output import Output, duration
 from control_center.cli.problems import (
@@ -57,8 +57,7 @@ async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> in
             findings += await examine(link)
     except NobodyThereError as error:
         advice = "is it running? vgc-control-center, or `control:` with a socket in vgcd's configuration"
-        default = "" if asked != Target() else f"; no {DEFAULT_SOCKET} here, so {DEFAULT_CENTRE} was tried"
-        findings.append(Finding("missing", f"{error}{default}", advice))
+        findings.append(Finding("missing", str(error), advice))
     except MissingPackageError:
         findings.append(Finding("warning", "no server was asked: a package is missing"))
     except RefusalError as error:
