@@ -10,7 +10,7 @@ from typing import Final
 
 from vhost_backend.cgroups.group import Cgroup
 from vhost_backend.cgroups.limits import USUAL_WEIGHT, Limits
-from vhost_backend.cgroups.weights import Sharing, has_nice, least_nice, nice_of, renice, sharing
+from vhost_backend.cgroups.weights import Sharing, has_nice, highest, least_nice, nice_of, renice, sharing
 from vhost_backend.cores.pool import Place
 
 _numbers: Final = count(1)
@@ -40,6 +40,11 @@ class Quarters:
     def nice(self) -> int:
         """Nice value of processes, which gives them their weight where there is no control group to do it."""
         return 0 if self.cgroup is not None else nice_of(self.weight.value, least_nice())
+
+    @property
+    def reached_weight(self) -> int:
+        """Weight that processes have: without a control group, no more than nice values give that this process may set."""
+        return self.weight.value if self.cgroup is not None else min(self.weight.value, highest(least_nice()))
 
     @property
     def sharing(self) -> Sharing:

@@ -20,7 +20,7 @@ from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.cgroups import host
-from vhost_backend.cgroups.weights import least_nice, nice_of, sharing
+from vhost_backend.cgroups.weights import highest, least_nice, nice_of, sharing
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.cores import lists
 from vhost_backend.cores import threads as core_threads
@@ -170,6 +170,8 @@ def test_a_weight_without_groups_changes_while_the_vm_computes(tmp_path: Path) -
             session = Path(f"/proc/{pid}/autogroup")
             if session.exists():
                 assert session.read_text().rpartition("nice ")[2].strip() == str(nice)
+        assert caller.ask("set_limits", vm="a", weight=10_000)["enforced"]["weight"] == highest(least_nice())
+        nice = nice_of(10_000, least_nice())
         caller.ask("reset_worker", vm="a")
         until(lambda: serves(vm, 2))
         again = worker_pid(running)

@@ -13,6 +13,7 @@ from vhost_backend.cgroups import weights
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.cgroups.weights import LEAST_NICE, highest, least_nice, nice_of, sharing
 from vhost_backend.config.daemon import parse
+from vhost_backend.daemon import housing
 from vhost_backend.daemon.bounds import vm_limits
 from vhost_backend.doctor import host as doctor
 from vhost_backend.errors import ConfigError
@@ -83,6 +84,22 @@ def test_a_weight_is_a_nice_value_only_without_a_control_group() -> None:
     with home() as own:
         quarters = Quarters(cgroup=own.group.child("vm-a"), weight=Weight(25))
         assert (quarters.nice, quarters.sharing) == (0, f"cgroup{own.group.version}")
+
+
+def test_without_a_control_group_a_weight_reaches_as_far_as_nice_values_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vhost_backend.quarters.least_nice", lambda: -2)
+    assert [Quarters(weight=Weight(weight)).reached_weight for weight in (50, 156, 300)] == [50, 156, 156]
+    with home() as own:
+        assert Quarters(cgroup=own.group.child("vm-a"), weight=Weight(300)).reached_weight == 300
+
+
+def test_check_of_a_configuration_names_weights_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housing, "least_nice", lambda: 0)
+    names = {"a": 100, "b": 101, "c": 300}
+    vms = ", ".join(f"{name}: {{socket: /s/{name}, quota: {{weight: {weight}}}}}" for name, weight in names.items())
+    lines = housing.describe(parse(f"cgroups: 'off'\nvms: {{{vms}}}"))
+    assert lines[-1] == "quota.weight of b, c counts as 100 for processors, the most that vgcd may give here"
+    assert "counts as" not in " ".join(housing.describe(parse("cgroups: 'off'\nvms: {a: {socket: /s/a}}")))
 
 
 def test_worker_and_compilers_of_a_vm_have_its_cores_together_and_some_to_serve_it() -> None:

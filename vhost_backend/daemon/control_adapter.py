@@ -308,7 +308,8 @@ def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
     present = figures(vm.config if vm.is_connected else configured)
     told = figures(vm.allotment.told if vm.is_connected else configured)
     limits = figures(vm.allotment.enforced if vm.is_connected else configured)
-    told["weight"] = limits["weight"] = present["weight"]  # of which neither guest nor worker knows
+    told["weight"] = present["weight"]  # of which neither guest nor worker knows
+    limits["weight"] = present["weight"] if _gpu_in_use(vm) is not None else vm.config.quarters.reached_weight
     used = _use_of(vm)
     return {
         "vm": vm.config.name,

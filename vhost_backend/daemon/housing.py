@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from vhost_backend import log, users
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.cgroups.group import Cgroup
-from vhost_backend.cgroups.weights import sharing
+from vhost_backend.cgroups.weights import highest, least_nice, sharing
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.cores import lists, threads
 from vhost_backend.cores.pool import CorePool
@@ -98,17 +99,25 @@ def describe(config: DaemonConfig) -> list[str]:
             which = number if vm.quota.cores == "own" else f"the cores {lists.shown(vm.quota.cores)}"
             lines.append(f"{vm.name} gets {which} for its own, which vgcd and other VMs keep off")
     if config.cgroups == "off":
-        return lines
+        return [*lines, *_nice_weights(config)]
     try:
         home = cgroups.find()
     except HostError as error:
         demanded = ", and vgcd run will not start" if config.cgroups == "required" else ""
         lines.append(f"no VM gets a control group{demanded}: {error}")
-        lines.append(f"quota.weight is a nice value, which counts for each {sharing()}")
+        lines += _nice_weights(config)
     else:
         lines.append(f"each VM gets a control group (version {home.group.version})")
         home.close()
     return lines
+
+
+def _nice_weights(config: DaemonConfig) -> Iterator[str]:
+    """Lines on what weights count for without control groups."""
+    yield f"quota.weight is a nice value, which counts for each {sharing()}"
+    most = highest(least_nice())
+    if higher := [vm.name for vm in config.vms if vm.quota.weight > most]:
+        yield f"quota.weight of {', '.join(higher)} counts as {most} for processors, the most that vgcd may give here"
 
 
 def _users(config: DaemonConfig) -> UserRange | None:
