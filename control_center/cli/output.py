@@ -123,7 +123,7 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], paint: Any 
 def cell(value: Any) -> str:
     """Text of a value for a table's cell, in one line."""
     match value:
-        case None:
+        case None | "":
             return "-"
         case bool():
             return "yes" if value else "no"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import struct
@@ -130,6 +131,15 @@ def test_new_vm_is_served_and_the_old_one_notices_nothing(tmp_path: Path) -> Non
             for vm in (old, new):
                 assert vm.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
         assert alive(pid)
+
+
+def test_vms_that_never_had_a_guest_are_shown_with_socket_and_elements(tmp_path: Path) -> None:
+    vms = {"a": {}, "b": {"engine": "cpu"}, "c": {"engine": "cpu", "quota": {"pes": 3}}, "d": {"engine": "auto"}}
+    with controlled(tmp_path, vms) as (host, caller, _vm):
+        shown = {info["vm"]: info for info in caller.ask("topology")["vms"]}
+        assert {name: info["socket"] for name, info in shown.items()} == {name: str(host.socket(name)) for name in vms}
+        cores = os.cpu_count()
+        assert {name: info["pes"] for name, info in shown.items()} == {"a": cores, "b": cores, "c": 3, "d": 0}
 
 
 def test_removed_vm_without_a_guest_is_gone(tmp_path: Path) -> None:

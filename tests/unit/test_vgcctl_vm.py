@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 from tests.fakes.control_daemon import FakeDaemon
+from tests.fakes.control_world import NS_PER_S
 from tests.unit.vgcctl_rig import vgcctl, with_daemon
 
 
@@ -22,12 +24,15 @@ def test_vms_are_listed_and_shown(tmp_path: Path) -> None:
             line.split() for line in (await vgcctl("vm", "show", "h1-vm0", "--daemon", daemon.url)).out.splitlines()
         ]
         assert ["gpu_held_ns", "3", "s"] in lines
+        assert ["memory_quota_bytes", "16", "GiB"] in lines
+        (latency,) = (words[1:] for words in lines if words[0] == "latency")
+        assert (latency[0], latency[3]) == ("p50", "p99")
         assert ["gpu_share", "25.0", "%", "beside", "others"] in lines
         missing = await vgcctl("vm", "show", "vm9", "--daemon", daemon.url)
         assert missing.code == 3
         assert "vm9" in missing.err
 
-    with_daemon(tmp_path, test)
+    with_daemon(tmp_path, test, clock_ns=count(0, NS_PER_S).__next__)
 
 
 def test_configuration_is_read_again(tmp_path: Path) -> None:

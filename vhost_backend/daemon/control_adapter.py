@@ -30,7 +30,7 @@ from vhost_backend.control.links.worker_channels import WorkerChannels
 from vhost_backend.cores import lists
 from vhost_backend.daemon.allotment import figures
 from vhost_backend.daemon.capacity import Share
-from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.engines import Choice, Engines, plain_pes
 from vhost_backend.daemon.gpus import Gpu
 from vhost_backend.daemon.host_status import Ground, resources
 from vhost_backend.daemon.migration import MigrationError
@@ -110,7 +110,7 @@ class DaemonVm:
             uuid=str(vm.config.uuid),
             gpu=gpu,
             gpu_uuid=gpu_uuid,
-            pes=vm.num_pes or (vm.config.quota.pes or 0 if choice is None else choice.pes),
+            pes=vm.num_pes or (_pes_of(vm) if choice is None else choice.pes),
             state=vm.state.shown,
             generation=vm.generation,
             allotment=vm.allotment.number,
@@ -132,6 +132,7 @@ class DaemonVm:
             problem=self._served.problem,
             weight=vm.config.quota.weight,
             weight_of=vm.config.quarters.sharing,
+            socket=str(vm.config.socket or ""),
             cores="" if place is None else lists.shown(place.elements),
             has_own_cores=place is not None and place.own is not None,
         )
@@ -201,6 +202,11 @@ def _gpu_of(vm: Vm) -> tuple[str, str]:
     if kind == SOFTWARE_GPU:
         return SOFTWARE_GPU, software_gpu_uuid()
     return ("null", "") if kind == "null" else ("", "")
+
+
+def _pes_of(vm: Vm) -> int:
+    """Processing elements of a VM that never had a guest; 0: its engine is not known."""
+    return plain_pes(vm.config) if vm.config.engine.kind in (SOFTWARE_GPU, "null") else vm.config.quota.pes or 0
 
 
 def software_gpu_uuid() -> str:

@@ -257,8 +257,14 @@ def _plain(config: VmConfig, kind: EngineName, why: str = "") -> Choice:
     libraries = config.engine.options.get("cccl") if kind == "cpu" else None
     if libraries is not None:
         settings.append(("cccl", str(libraries)))
-    pes = config.quota.pes or os.cpu_count() or 1
-    return Choice(replace(config, engine=EngineConfig(kind, options)), Target(kind, tuple(settings)), pes, why=why)
+    return Choice(
+        replace(config, engine=EngineConfig(kind, options)), Target(kind, tuple(settings)), plain_pes(config), why=why
+    )
+
+
+def plain_pes(config: VmConfig) -> int:
+    """Processing elements of a VM whose engine has no devices."""
+    return config.quota.pes or os.cpu_count() or 1
 
 
 def compiler_problem(arch: str, driver: str, compiler: str) -> str | None:

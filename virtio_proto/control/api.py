@@ -94,9 +94,11 @@ class VmInfo(TypedDict):
     origin: NotRequired[VmOrigin]
     """Place from which the VM comes: the daemon's configuration file or command line; ``add_vm`` (added), also for the
     daemon's next runs (persisted); or no place any more: it leaves with its QEMU."""
+    socket: NotRequired[str]
+    """Path at which the VM's QEMU connects; absent if the daemon was given the socket itself."""
     gpu: str
     pes: int
-    """Number of processing elements. They are numbered 0..pes-1 on the CPU engine, by the hardware's SM number on CUDA."""
+    """Number of processing elements; 0: its engine is chosen when its QEMU connects. They are numbered 0..pes-1 on the CPU engine, by the hardware's SM number on CUDA."""
     confined_to: list[int] | None
     state: VmState
     quiesced: NotRequired[bool]

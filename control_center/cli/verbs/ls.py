@@ -101,7 +101,13 @@ def _vm(vm: Object) -> Object:
     confined_to = ranges(vm["confined_to"])
     error_ns = vm.get("clock_error_ns")
     clock = None if error_ns is None else f"+-{duration(error_ns)}"
-    shown = {"state": state, "memory": memory, "requests": vm["requests_done"], "confined_to": confined_to}
+    shown = {
+        "pes": vm["pes"] or None,
+        "state": state,
+        "memory": memory,
+        "requests": vm["requests_done"],
+        "confined_to": confined_to,
+    }
     return {**vm, **shown, "clock": clock, "cpu": _cpu_time(vm)}
 
 

@@ -233,6 +233,7 @@ def _line(vm: Mapping[str, Any]) -> Object:
     used, rate = vm["pes_used"], vm["requests_per_s"]
     return {
         **vm,
+        "pes": vm["pes"] or None,
         "used": None if used is None else f"{used:.1f}",
         "memory": f"{size(vm['memory_used_bytes'])} of {size(vm['memory_quota_bytes'])}",
         "requests_per_s": None if rate is None else round(rate),

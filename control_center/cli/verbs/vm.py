@@ -15,6 +15,7 @@ from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import duration, size
 from control_center.cli.problems import OK, UsageError
+from virtio_proto.control import latency
 from virtio_proto.control.verbs.hosts import Topology
 from virtio_proto.control.verbs.vms import (
     LIMIT_NAMES,
@@ -145,7 +146,7 @@ async def _list(context: Context) -> int:
     if context.out.as_json:
         context.out.json(vms)
     else:
-        context.out.rows(_COLUMNS, vms)
+        context.out.rows(_COLUMNS, ({**vm, "pes": vm["pes"] or None} for vm in vms))
     return OK
 
 
@@ -154,14 +155,19 @@ async def _show(context: Context) -> int:
     if context.out.as_json:
         context.out.json({"host": host, **vm})
     else:
-        shown = {"host": host, **vm, **_gpu_time(vm)}
+        shown = {"host": host, **vm, **_for_people(vm)}
         context.out.rows(("what", "value"), [{"what": key, "value": value} for key, value in shown.items()])
     return OK
 
 
-def _gpu_time(vm: Object) -> Object:
-    """GPU time of a VM in units of time, with its share of it beside others."""
-    shown = {key: duration(vm[key]) for key in vm if key.startswith("gpu_") and key.endswith("_ns")}
+def _for_people(vm: Object) -> Object:
+    """A VM's figures with their units, its latency as quantiles, its GPU time as a share of that of others, too."""
+    shown = {key: size(value) for key, value in vm.items() if key.endswith("_bytes")}
+    shown |= {key: duration(value) for key, value in vm.items() if key.endswith("_ns") and value is not None}
+    shown["pes"] = vm["pes"] or None
+    quantiles = [latency.quantile_ns(vm.get("latency", []), part) for part in (0.5, 0.99)]
+    median, most = (None if value is None else duration(value) for value in quantiles)
+    shown["latency"] = None if median is None else f"p50 {median}, p99 {most}"
     if vm.get("gpu_shared_of_ns"):
         shown["gpu_share"] = f"{100 * vm['gpu_shared_ns'] / vm['gpu_shared_of_ns']:.1f} % beside others"
     return shown

@@ -830,6 +830,7 @@ export type VmInfo = {
   quiesced?: boolean;
   requests_done: number;
   requests_failed: number;
+  socket?: string;
   state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
   stray_cpu_ns?: number;
   unseen?: string;

@@ -82,6 +82,8 @@ class HostCommands:
             "firmware": self._firmware(side.name),
             "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),
         }
+        if facts.socket:
+            info["socket"] = facts.socket
         if facts.cores:
             info["cores"] = facts.cores
         if facts.gpu_time is not None:

@@ -43,7 +43,7 @@ class GpuTimeView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VmFacts:
-    """Present facts of a VM. `gpu` is "" and `pes` 0 while no GPU has been chosen for it."""
+    """Present facts of a VM. `gpu` is "" and `pes` 0 while that is not known, as no GPU has been chosen for it."""
 
     vm: str
     uuid: str
@@ -94,6 +94,8 @@ class VmFacts:
     weight: int = USUAL_WEIGHT
     weight_of: Sharing = "thread"
     """Unit that the weight counts for."""
+    socket: str = ""
+    """Path at which the VM's QEMU connects; "" if there is none."""
     cores: str = ""
     """Processors that the VM's elements run on, if they do; "" if the host does not tell."""
     has_own_cores: bool = False
