@@ -89,11 +89,18 @@ def _of_vm(host: str, vm: Mapping[str, Any]) -> Iterator[Problem]:
     if (found := _ALLOTMENTS.get(str(vm.get("allotment_state")))) is not None:
         yield problem(*found)
     if vm.get("pending"):
-        what = f"limits that were changed do not hold yet: {', '.join(vm['pending'])}"
+        what = f"limits that were changed do not hold yet: {', '.join(map(_key, vm['pending']))}"
         yield problem(what, "wait a second; vgcctl vm limits {name} says more")
     if vm.get("exceeded"):
-        what = f"uses more than its lowered limits, and gets no more: {', '.join(vm['exceeded'])}"
-        yield problem(what, "wait until it uses less, or raise them: vgcctl vm limits {name}")
+        keys = [_key(limit) for limit in vm["exceeded"]]
+        what = f"uses more than its lowered limits, and gets no more: {', '.join(keys)}"
+        options = " ".join(f"--{key.replace('_', '-')} N" for key in keys)
+        yield problem(what, f"wait until it uses less, or raise them: vgcctl vm limits {{name}} {options}")
+
+
+def _key(limit: str) -> str:
+    """Key of a limit in the configuration's `quota`, which `vgcctl vm limits` has, too."""
+    return limit.removesuffix("_bytes").removesuffix("_ns")
 
 
 def of_faults(host: str, faults: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:

@@ -237,7 +237,8 @@ def test_groups_may_be_done_without_unless_they_are_required(
     monkeypatch.setattr(host, "find", lacking)
     for choice in ("auto", "off"):
         config = parse(f"cgroups: {choice}\nvms: {{a: {{socket: /s/a}}}}")
-        assert Housing.open(config, lease).home is None
+        found = Housing.open(config, lease)
+        assert (found.home, found.no_home) == (None, "no reason" if choice == "auto" else "")
     with pytest.raises(HostError, match="no reason"):
         Housing.open(parse("cgroups: required\nvms: {a: {socket: /s/a}}"), lease)
     with pytest.raises(ConfigError, match=r"cgroups is 'yes'; allowed: auto or required or off"):

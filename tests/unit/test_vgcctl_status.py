@@ -44,8 +44,12 @@ def test_host_without_problems_is_well(tmp_path: Path) -> None:
         ({"problem": "no user is free"}, "cannot be served: no user is free", "make room"),
         ({"allotment_state": "never acknowledged"}, "has never acknowledged", "update the driver"),
         ({"allotment_state": "wrong"}, "never got", "update the driver"),
-        ({"pending": ["memory_bytes"]}, "do not hold yet: memory_bytes", "vgcctl vm limits h1/h1-vm0"),
-        ({"exceeded": ["contexts"]}, "gets no more: contexts", "vgcctl vm limits h1/h1-vm0"),
+        ({"pending": ["memory_bytes"]}, "do not hold yet: memory;", "vgcctl vm limits h1/h1-vm0"),
+        (
+            {"exceeded": ["memory_bytes", "queue_depth"]},
+            "gets no more: memory, queue_depth;",
+            "vgcctl vm limits h1/h1-vm0 --memory N --queue-depth N",
+        ),
     ],
 )
 def test_what_needs_attention_comes_first_with_its_remedy(

@@ -148,7 +148,7 @@ def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Cgroup | N
         if config.cgroups == "required":
             raise
         log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
-        return None, str(error)
+        return None, error.text
     lease.callback(home.close)
     log.get_logger().info("cgroups", group=str(home))
     return home.group, ""
