@@ -15,7 +15,7 @@ from tests.fakes.api_caller import ApiCaller
 from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.vm import REGION_BYTES, FakeVm
 from tests.limits import ANSWERS_WITHIN_S
-from tests.protocol.test_reload import Host, is_reached, memory_of
+from tests.protocol.test_reload import MEMORY_MIB, Host, is_reached, memory_of
 from tests.protocol.test_vgcd import vgcd, wait_for
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
@@ -142,6 +142,21 @@ def test_persisted_vm_outlasts_the_daemon_until_it_is_removed(host: AddingHost) 
         host.caller.ask("remove_vm", vm="b")
     with running(host):
         assert host.origins() == {"a": "file"}
+
+
+def test_limits_of_an_added_vm_stay_over_reloads_and_those_of_a_persisted_one_over_restarts(host: AddingHost) -> None:
+    def memory(name: str) -> int:
+        return int(host.caller.ask("show_limits", vm=name)["configured"]["memory_bytes"]) >> 20
+
+    with running(host):
+        host.add("b", memory="32M", persist=True)
+        host.add("c", memory="32M")
+        for name in "abc":
+            host.caller.ask("set_limits", vm=name, memory_bytes=48 << 20)
+        host.caller.ask("reload_vms")
+        assert {name: memory(name) for name in "abc"} == {"a": MEMORY_MIB, "b": 48, "c": 48}
+    with running(host):
+        assert (memory("b"), host.origins()) == (48, {"a": "file", "b": "persisted"})
 
 
 def test_persisted_vm_that_the_file_names_is_the_files(host: AddingHost) -> None:

@@ -63,10 +63,26 @@ def test_limits_that_were_set_stay_until_the_configuration_is_read_again() -> No
     a, b, c = there.config().vms
     assert (a.quota.pes, a.quota.contexts, a.quota.memory_bytes, a.deadline_ns) == (2, 3, 1024 * MIB, 5)
     assert (b, c.quota.memory_bytes) == (base().vms[1], MIB)
-    assert there.with_base(base()).config() == added().config()
+    after = there.with_base(base()).config().vms
+    assert (after[:2], after[2].quota.memory_bytes) == (base().vms, MIB), "those of an added VM stay"
+    named = there.with_base(base("vms: {c: {socket: /run/c}}"))
+    assert named.config().vms[0].quota == base("vms: {c: {socket: /run/c}}").vms[0].quota
     assert there.without("c").with_added("c", there.added["c"]).config().vms[2].quota.memory_bytes == 1024 * MIB
     with pytest.raises(ConfigError, match="z is to leave"):
         there.with_limits("z", {"pes": 1})
+
+
+def test_limits_of_a_persisted_vm_outlast_the_daemon() -> None:
+    there = added(persists=True, quota={"pes": 2, "memory": "1G"}, deadline="3s")
+    there = there.with_limits("c", {"memory_bytes": 3 * MIB, "weight": 7, "deadline_ns": 1_500_000})
+    settings = there.persistent()["c"]
+    assert settings == {
+        "socket": "/run/c",
+        "quota": {"pes": 2, "memory": 3 * MIB, "weight": 7},
+        "deadline": "2ms",
+    }
+    (vm,) = (vm for vm in Roll(base()).with_added("c", AddedVm(settings, True)).config().vms if vm.name == "c")
+    assert (vm.quota.pes, vm.quota.memory_bytes, vm.quota.weight) == (2, 3 * MIB, 7)
 
 
 def test_names_of_others_are_refused() -> None:

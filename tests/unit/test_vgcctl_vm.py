@@ -120,6 +120,9 @@ def test_limits_are_changed_till_the_next_reload(tmp_path: Path) -> None:
         assert "exceeded: gets no more" in done.out
         assert "allotment 2: pending" in done.err
         assert "until the daemon's configuration is read again" in done.err
+        daemon.world.vms["h1-vm0"].more = {"origin": "persisted"}
+        done = await vgcctl("vm", "limits", "h1-vm0", "--weight", "7", "--daemon", daemon.url)
+        assert "this counts until the VM is removed, over restarts of the daemon, too" in done.err
 
     with_daemon(tmp_path, test)
 

@@ -22,6 +22,9 @@ from virtio_proto.control.api import VmOrigin
 DEFAULT_STATE: Final = Path("/var/lib/vgcd")
 _FILE: Final = "added-vms.json"
 _VERSION: Final = 1
+_KEYS: Final = {"memory_bytes": "memory"}
+"""Keys of the configuration for limits that have another name there."""
+_NS_PER_MS: Final = 1_000_000
 _ADDED: Final = "added VMs"
 """Name of the added VMs in messages, in place of a file's."""
 
@@ -52,7 +55,8 @@ class Roll:
     """Configuration of the file, or of the command line, without VMs that were removed since."""
     added: Mapping[str, AddedVm] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Limits of VMs that were set since the configuration was read: `deadline_ns`, and fields of the quota."""
+    """Limits of VMs that were set: `deadline_ns`, and fields of the quota. Those of VMs of the configuration count until it
+    is read again."""
 
     def config(self) -> DaemonConfig:
         """Configuration with all VMs, checked as if it stood in one file.
@@ -68,8 +72,9 @@ class Roll:
     def with_base(self, base: DaemonConfig) -> Self:
         """The roll after the configuration has been read again, which brings back its limits."""
         names = {vm.name for vm in base.vms}
+        added = {name: vm for name, vm in self.added.items() if name not in names}
         return replace(
-            self, base=base, limits={}, added={name: vm for name, vm in self.added.items() if name not in names}
+            self, base=base, added=added, limits={name: of for name, of in self.limits.items() if name in added}
         )
 
     def with_added(self, name: str, vm: AddedVm) -> Self:
@@ -89,7 +94,7 @@ class Roll:
         return replace(self, base=base, added=added, limits={key: of for key, of in self.limits.items() if key != name})
 
     def with_limits(self, name: str, limits: Mapping[str, int]) -> Self:
-        """The roll with other limits of a VM, which stay until the configuration is read again.
+        """The roll with other limits of a VM. Those of an added VM stay as long as the VM.
 
         :raise ConfigError: the VM is to leave.
         """
@@ -98,8 +103,10 @@ class Roll:
         return replace(self, limits={**self.limits, name: {**self.limits.get(name, {}), **limits}})
 
     def persistent(self) -> dict[str, Settings]:
-        """Added VMs that are served again after a restart of the daemon."""
-        return {name: vm.settings for name, vm in self.added.items() if vm.persists}
+        """Added VMs that are served again after a restart of the daemon, with the limits that were set."""
+        return {
+            name: _with_limits(vm.settings, self.limits.get(name, {})) for name, vm in self.added.items() if vm.persists
+        }
 
     def origin(self, name: str, *, has_file: bool) -> VmOrigin:
         """Place from which a VM comes; a VM that is not on the roll leaves."""
@@ -113,6 +120,13 @@ class Roll:
 def _limited(vm: VmConfig, limits: Mapping[str, int]) -> VmConfig:
     quota: dict[str, Any] = {name: value for name, value in limits.items() if name != "deadline_ns"}
     return replace(vm, quota=replace(vm.quota, **quota), deadline_ns=limits.get("deadline_ns", vm.deadline_ns))
+
+
+def _with_limits(settings: Settings, limits: Mapping[str, int]) -> Settings:
+    """Settings with other limits, as they would stand in the configuration; a deadline in whole milliseconds."""
+    quota = {_KEYS.get(name, name): value for name, value in limits.items() if name != "deadline_ns"}
+    made = {**settings, **({"quota": {**settings.get("quota", {}), **quota}} if quota else {})}
+    return made | ({"deadline": f"{-(-limits['deadline_ns'] // _NS_PER_MS)}ms"} if "deadline_ns" in limits else {})
 
 
 class VmStore:

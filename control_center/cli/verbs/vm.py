@@ -37,7 +37,7 @@ EXAMPLES: Final = """\
   vgcctl vm remove web1             serve it no more once its QEMU has ended
   vgcctl vm remove h1/web1 --now    serve it no more, which ends its QEMU
   vgcctl vm limits web1             its limits, and what it uses of them
-  vgcctl vm limits web1 --memory 2G --pes 2    change them now, until the configuration is read again
+  vgcctl vm limits web1 --memory 2G --pes 2    change them now, for a VM of the file until it is read again
 """
 _SETTINGS: Final[dict[str, tuple[str, str]]] = {
     "socket": ("PATH", "where its QEMU connects, on the host"),
@@ -74,7 +74,13 @@ _COLUMNS: Final = (
     "requests_done",
     "problem",
 )
-_TILL_RELOAD: Final = "until the daemon's configuration is read again, which brings back the file's limits"
+_COUNTS: Final[Mapping[str, str]] = {
+    "file": "until the daemon's configuration is read again, which brings back the file's limits",
+    "command line": "until the daemon ends",
+    "added": "until the VM is removed, or the daemon ends",
+    "persisted": "until the VM is removed, over restarts of the daemon, too",
+}
+"""How long limits that were set count, by the VM's origin."""
 
 
 def _amount(units: Mapping[str, int], allowed: str) -> Callable[[str], int]:
@@ -113,14 +119,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     remove = action("remove", "serve a VM no more")
     remove.add_argument("vm", metavar="VM", help="its name, or host/name")
     remove.add_argument("--now", action="store_true", help=_NOW)
-    limits = action("limits", f"show a VM's limits, or change some {_TILL_RELOAD}")
+    limits = action(
+        "limits",
+        "show a VM's limits, or change some while it computes: for a VM of the daemon's configuration until that is read again, "
+        "which brings back the file's limits; for an added VM as long as it is served",
+    )
     limits.add_argument("vm", metavar="VM", help="its name, or host/name")
     limits.add_argument("--pes", type=positive, metavar="N", help="processing elements")
     limits.add_argument("--memory", type=_size, metavar="SIZE", help="device memory, such as 512M or 2G")
     limits.add_argument("--queue-depth", type=positive, metavar="N", help="requests in flight, all queues together")
-    limits.add_argument("--contexts", type=positive, metavar="N")
+    limits.add_argument("--contexts", type=positive, metavar="N", help="contexts")
     limits.add_argument("--streams", type=positive, metavar="N", help="of each context")
-    limits.add_argument("--weight", type=positive, metavar="N", help="share of the host's processors beside other VMs")
+    limits.add_argument("--weight", type=positive, metavar="N", help=_SETTINGS["weight"][1])
     limits.add_argument("--deadline", type=_time, metavar="T", help="longest time of a launch, such as 500ms, 10s, 2m")
 
 
@@ -235,7 +245,7 @@ async def _limits(context: Context) -> int:
     context.out.rows(("limit", "configured", "enforced", "used", "state"), [_row(info, name) for name in LIMIT_NAMES])
     context.out.note(f"allotment {info['allotment']}: {info['allotment_state']}")
     if is_change:
-        context.out.note(f"this counts {_TILL_RELOAD}")
+        context.out.note(f"this counts {_COUNTS.get(vm.get('origin', ''), _COUNTS['file'])}")
     return OK
 
 

@@ -172,7 +172,7 @@ MAX_DEADLINE_NS: Final = 24 * 3600 * 10**9
 
 
 class SetLimits(Verb):
-    """Changes limits of a VM while it computes, until the configuration is read again."""
+    """Changes limits of a VM while it computes: of one of the configuration until that is read again, of an added one for good."""
 
     name = "set_limits"
     role = "admin"

@@ -348,7 +348,7 @@ async function changeDialog(stage, vm) {
       title: `Limits of ${vm.vm}`,
       needs: "admin",
       action: "Change",
-      text: "They count at once, or once the guest has acknowledged lower ones, until the host's configuration is read again. Empty: unchanged.",
+      text: "They count at once, or once the guest has acknowledged lower ones, until the host's configuration is read again if the VM stands there. Empty: unchanged.",
       fields: [
         field("PEs", number("pes", configured.pes)),
         field("Memory, MiB", number("memory", configured.memory_bytes / MIB)),
