@@ -20,9 +20,12 @@ class Arguments(argparse.ArgumentParser):
             return super().parse_known_args(args, namespace)
         self._mixing = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            found, rest = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._mixing = False
+        if rest:  # here, as argparse would show the usage of the whole command
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
 
 def common_options() -> Arguments:

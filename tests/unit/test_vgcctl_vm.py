@@ -132,10 +132,15 @@ def test_wrong_limits_are_refused_by_name(tmp_path: Path) -> None:
         for option, value, allowed in (
             ("--memory", "much", "a size such as 512M or 2G"),
             ("--deadline", "10 years", "a time such as 500ms, 10s or 2m"),
-            ("--contexts", "0", "--contexts"),
+            ("--memory", "64", "'64'; allowed: a size such as 512M or 2G, from 1M to 64T"),
+            ("--deadline", "25h", "up to 24h"),
+            ("--contexts", "0", "--contexts: '0'; allowed: a whole number of 1 to 256"),
+            ("--weight", "10001", "--weight: '10001'; allowed: a whole number of 1 to 10000"),
+            ("--pes", "two", "--pes: 'two'; allowed: a whole number of 1 to 4096"),
+            ("--cores", "own", "usage: vgcctl vm limits"),
         ):
             refused = await vgcctl("vm", "limits", "h1-vm0", option, value, "--daemon", daemon.url)
-            assert refused.code != 0
+            assert refused.code == 2
             assert allowed in refused.err
         daemon.host.reload_problem = "the VMs together may use 9 GiB of memory, and this host has 8 GiB"
         refused = await vgcctl("vm", "limits", "h1-vm0", "--memory", "9G", "--daemon", daemon.url)

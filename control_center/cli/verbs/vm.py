@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
-from control_center.cli.context import Context, find_vm, positive, printable, report_failures
+from control_center.cli.context import Context, find_vm, printable, report_failures
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import duration, size
@@ -83,9 +83,16 @@ _COUNTS: Final[Mapping[str, str]] = {
 """How long limits that were set count, by the VM's origin."""
 
 
-def _amount(units: Mapping[str, int], allowed: str) -> Callable[[str], int]:
+def _bounds(limit: str) -> tuple[int, int]:
+    """Least and most that the verb takes."""
+    wanted, _none = get_args(get_type_hints(SetLimits.Request, include_extras=True)[limit])
+    (bounds,) = wanted.__metadata__
+    return bounds.ge, bounds.le
+
+
+def _amount(limit: str, units: Mapping[str, int], allowed: str) -> Callable[[str], int]:
     """Type of an option for a number with a unit, as in the daemon's configuration."""
-    parser = scaled(units, 1, (1 << 63) - 1, allowed)
+    parser = scaled(units, *_bounds(limit), allowed)
 
     def parse(text: str) -> int:
         value = parser(Problems("", numbered=False), "", Located(text, 1))
@@ -96,8 +103,18 @@ def _amount(units: Mapping[str, int], allowed: str) -> Callable[[str], int]:
     return parse
 
 
-_size: Final = _amount(SIZE_UNITS, "a size such as 512M or 2G")
-_time: Final = _amount(TIME_UNITS, "a time such as 500ms, 10s or 2m")
+def _number(limit: str) -> Callable[[str], int]:
+    """Type of an option for a number."""
+    least, most = _bounds(limit)
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text[:20]) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r:.80}; allowed: a whole number of {least} to {most}")
+        return int(text)
+
+    return parse
+
+
 _SHOWN: Final[Mapping[str, Callable[[int], str]]] = {"memory_bytes": size, "deadline_ns": duration}
 """Functions that show limits with their units."""
 
@@ -122,16 +139,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     limits = action(
         "limits",
         "show a VM's limits, or change some while it computes: for a VM of the daemon's configuration until that is read again, "
-        "which brings back the file's limits; for an added VM as long as it is served",
+        "which brings back the file's limits; for an added VM as long as it is served. Its other settings, such as cores, change in the "
+        "file, or when it is removed and added",
     )
+    memory = _amount("memory_bytes", SIZE_UNITS, "a size such as 512M or 2G, from 1M to 64T")
+    deadline = _amount("deadline_ns", TIME_UNITS, "a time such as 500ms, 10s or 2m, up to 24h")
     limits.add_argument("vm", metavar="VM", help="its name, or host/name")
-    limits.add_argument("--pes", type=positive, metavar="N", help="processing elements")
-    limits.add_argument("--memory", type=_size, metavar="SIZE", help="device memory, such as 512M or 2G")
-    limits.add_argument("--queue-depth", type=positive, metavar="N", help="requests in flight, all queues together")
-    limits.add_argument("--contexts", type=positive, metavar="N", help="contexts")
-    limits.add_argument("--streams", type=positive, metavar="N", help="of each context")
-    limits.add_argument("--weight", type=positive, metavar="N", help=_SETTINGS["weight"][1])
-    limits.add_argument("--deadline", type=_time, metavar="T", help="longest time of a launch, such as 500ms, 10s, 2m")
+    limits.add_argument("--pes", type=_number("pes"), metavar="N", help="processing elements")
+    limits.add_argument("--memory", type=memory, metavar="SIZE", help="device memory, such as 512M or 2G")
+    limits.add_argument(
+        "--queue-depth", type=_number("queue_depth"), metavar="N", help="requests in flight, all queues together"
+    )
+    limits.add_argument("--contexts", type=_number("contexts"), metavar="N", help="contexts")
+    limits.add_argument("--streams", type=_number("streams"), metavar="N", help="of each context")
+    limits.add_argument("--weight", type=_number("weight"), metavar="N", help=_SETTINGS["weight"][1])
+    limits.add_argument(
+        "--deadline", type=deadline, metavar="T", help="longest time of a launch, such as 500ms, 10s, 2m"
+    )
 
 
 async def run(context: Context) -> int:
