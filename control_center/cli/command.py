@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from control_center import __version__
 from control_center.cli.options import Arguments, common_options
@@ -134,7 +134,8 @@ async def execute(given: argparse.Namespace, out: object) -> int:
     assert isinstance(out, Output)
     module = _module(given.verb)
     names = ("centre", "daemon", "token", "ca", "certificate", "key")
-    asked = Target(**{name: getattr(given, name, None) for name in names})
+    named: dict[str, Any] = {name: getattr(given, name, None) for name in names}
+    asked = Target(**named)
     if hasattr(module, "run_alone"):
         return int(await module.run_alone(given, out, asked))
     from control_center.cli.context import Context

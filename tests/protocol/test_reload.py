@@ -134,7 +134,12 @@ def test_new_vm_is_served_and_the_old_one_notices_nothing(tmp_path: Path) -> Non
 
 
 def test_vms_that_never_had_a_guest_are_shown_with_socket_and_elements(tmp_path: Path) -> None:
-    vms = {"a": {}, "b": {"engine": "cpu"}, "c": {"engine": "cpu", "quota": {"pes": 3}}, "d": {"engine": "auto"}}
+    vms: dict[str, dict[str, Any]] = {
+        "a": {},
+        "b": {"engine": "cpu"},
+        "c": {"engine": "cpu", "quota": {"pes": 3}},
+        "d": {"engine": "auto"},
+    }
     with controlled(tmp_path, vms) as (host, caller, _vm):
         shown = {info["vm"]: info for info in caller.ask("topology")["vms"]}
         assert {name: info["socket"] for name, info in shown.items()} == {name: str(host.socket(name)) for name in vms}

@@ -60,7 +60,7 @@ def test_look_that_begins_as_another_ends_takes_nothing_from_it() -> None:
         await asyncio.sleep(0)  # noqa: TID251  likewise
         look.on_functions(Functions((OTHER,)))
         link.answers[1].set_result(Ack(2, True, "", 0, 0))
-        assert await asyncio.gather(first, second) == [(SWEEP,), (OTHER,)]
+        assert (await first, await second) == ((SWEEP,), (OTHER,))
 
     asyncio.run(story())
 

@@ -196,7 +196,7 @@ async def _show(context: Context) -> int:
 
 def _for_people(vm: Object) -> Object:
     """A VM's figures with their units, its latency as quantiles, its GPU time as a share of that of others, too."""
-    shown = {key: size(value) for key, value in vm.items() if key.endswith("_bytes")}
+    shown: Object = {key: size(value) for key, value in vm.items() if key.endswith("_bytes")}
     shown |= {key: duration(value) for key, value in vm.items() if key.endswith("_ns") and value is not None}
     shown["pes"] = vm["pes"] or None
     quantiles = [latency.quantile_ns(vm.get("latency", []), part) for part in (0.5, 0.99)]
