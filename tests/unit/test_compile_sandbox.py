@@ -352,7 +352,7 @@ def test_cancelling_kills_the_compiler(public_directory: Path) -> None:
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_compiler_keeps_off_the_cores_that_a_vm_gets_for_its_own(public_directory: Path) -> None:
-    """So do the processes that it has started."""
+    """Processes that it has started do the same."""
     started = public_directory / "started"
     os.mkfifo(started)
     started.chmod(0o666)

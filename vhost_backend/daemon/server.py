@@ -543,7 +543,7 @@ class Daemon:
                 self._let_go(served)
 
     def _tell_of_room(self) -> None:
-        """Has all VMs for which the host had no room tried again, as another one has left."""
+        """Has all VMs for which the host had no room tried again, as a VM has left."""
         for served in self._served.values():
             served.has_room.set()
 
