@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,24 @@ def test_sessions_count_only_where_no_group_does(tmp_path: Path, autogroup: str 
         (tree / folder).mkdir(parents=True)
     (tree / "user" / "cpu.weight").write_text("100\n")
     assert sharing(tmp_path, switch, tree) == unit
+
+
+@pytest.mark.parametrize("unit", ["session", "thread"])
+def test_whoever_may_not_raise_threads_gives_a_session_its_weight(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    """The session's value is what counts where sessions share; elsewhere nothing has changed."""
+    monkeypatch.setattr(weights, "sharing", lambda: unit)
+    monkeypatch.setattr(os, "setpriority", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    quarters = Quarters(weight=Weight(25))
+    with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True) as process:
+        try:
+            if unit == "session":
+                quarters.weigh(50, process.pid)
+            else:
+                with pytest.raises(PermissionError):
+                    quarters.weigh(50, process.pid)
+        finally:
+            process.kill()
+    assert quarters.weight.value == (50 if unit == "session" else 25)
 
 
 def test_a_weight_is_a_nice_value_only_without_a_control_group() -> None:

@@ -64,11 +64,20 @@ def has_nice(pid: int, nice: int) -> bool:
 def renice(pid: int, nice: int) -> None:
     """Gives a process that runs the nice value that children with `nice` added have, and its session that of `nice`.
 
+    Where sessions share the processors, that of the session is what counts beside others.
+
     :raise OSError: the process is gone, this one may not raise its priority, or (EAGAIN) not so soon after another change.
     """
     with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
-    value = _with_ours(nice)
+    try:
+        _renice_threads(pid, _with_ours(nice))
+    except PermissionError:  # nobody but root may raise the priority of threads again
+        if sharing() != "session":
+            raise
+
+
+def _renice_threads(pid: int, value: int) -> None:
     for _ in range(_PASSES):
         others = [task for task in _threads(pid) if _nice_value(task) not in (value, None)]
         if not others:
