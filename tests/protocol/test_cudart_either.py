@@ -160,10 +160,11 @@ def test_vgc_functions_refuses_damaged_programs(folder: Path) -> None:
     damaged = folder / "damaged"
     random = Random(1)
     outcomes, texts = set(), []
-    for _ in range(60):
+    for i in range(60):
         changed = bytearray(image)
+        first, last = (begin, end) if i % 2 else (library, library + 64)  # of which the latter is the library's header
         for _ in range(8):
-            changed[random.randrange(begin, end)] = random.randrange(256)
+            changed[random.randrange(first, last)] = random.randrange(256)
         damaged.write_bytes(changed[: random.choice([len(changed), random.randrange(begin, end)])])
         try:
             outcomes.add(len(local_functions.read(damaged)))

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default:no Python:UserWarning"),
 ]
 
-LIMIT_S: Final = 1000
+LIMIT_S: Final = 2000
 TEN: Final = 10
 WHOLE_TREE: Final = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 MACHINE_HAS: Final = {"numpy": "2.3.5", "cuda_bindings": "13.0.3", "cuda_pathfinder": "1.3.3"}

@@ -83,8 +83,8 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "system": EVENTS | {"links", "api", "functions", "instances", "faults", "firmware", "load", "host"},
     },
     "control_center": layered(
-        {"address", "doctor", "errors", "exposition", "recording_port", "usage"},
-        {"answers", "messages", "rows", "scope"},
+        {"address", "errors", "exposition", "recording_port", "usage"},
+        {"answers", "doctor", "messages", "rows", "scope"},
         {"access", "daemon_link", "snapshots"},
         {"host"},
         {"cluster", "config", "encoding", "hosts_view"},

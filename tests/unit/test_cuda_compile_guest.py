@@ -28,8 +28,8 @@ _RELOCATABLE: Final = 1
 _HAS_DEVICE_CODE: Final = re.compile(r"__global__|__device__|__constant__|__managed__")
 
 
-_CPU_ALONE: Final = ("cuda12_libraries",)
-"""Programs that need the software GPU's headers: names that CUDA 12's libraries had."""
+_CPU_ALONE: Final = ("cuda12_libraries", "nvstd_functions")
+"""Programs that need the software GPU's headers: names that CUDA 12's libraries had, and a header that NVIDIA's wheels lack."""
 
 
 class DeviceCode(NamedTuple):
