@@ -191,6 +191,14 @@ def test_programs_of_versions_without_domains_are_deleted(tmp_path: Path) -> Non
     assert (old.exists(), other.exists()) == (False, True)
 
 
+def test_folder_that_cannot_be_made_is_named_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        HostError, match=r"/file/cache cannot be used: Not a directory \(set 'cache' in the configuration"
+    ):
+        DiskCache(tmp_path / "file" / "cache")
+
+
 def test_failed_store_leaves_nothing_behind(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     cached_file(tmp_path).mkdir()

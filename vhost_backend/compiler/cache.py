@@ -213,7 +213,8 @@ def _require_private(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()
     except OSError as error:
-        raise HostError(f"the program cache {directory} cannot be used: {error.strerror}") from error
+        hint = "set 'cache' in the configuration, or XDG_CACHE_HOME, to a folder that vgcd may write"
+        raise HostError(f"the program cache {directory} cannot be used: {error.strerror}", hint) from error
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HostError(
             f"the program cache {directory} is open to other users: owner {status.st_uid}, mode "
