@@ -202,7 +202,8 @@ async def connect(
     except TimeoutError:
         error: Exception = UnreachableError(f"{address} does not answer within {timeout_s:g} s")
     except OSError as problem:  # includes ssl.SSLError
-        error = UnreachableError(f"{address} cannot be reached: {problem.strerror or problem}")
+        who = "; allowed: the daemon's user and root" if isinstance(problem, PermissionError) else ""
+        error = UnreachableError(f"{address} cannot be reached: {problem.strerror or problem}{who}")
     except RefusedError as problem:
         error = problem
     if connection is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import structlog.testing
 
+from control_center import daemon_link
 from control_center.address import Credentials, TlsAddress, UnixAddress, parse
 from control_center.cluster import Cluster, Gathered
 from control_center.daemon_link import Connection, DaemonLink, connect
@@ -236,6 +238,18 @@ def test_refusal_is_raised_before_unreachable_hosts() -> None:
 def test_unreachable_daemon_is_named_with_its_address(tmp_path: Path) -> None:
     async def test() -> None:
         with pytest.raises(UnreachableError, match=r"unix:.*/s cannot be reached: No such file"):
+            await connect(UnixAddress(tmp_path / "s"))
+
+    run(test())
+
+
+def test_socket_of_another_user_says_who_may_use_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def closed(*_asked: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    async def test() -> None:
+        monkeypatch.setattr(daemon_link, "_streams", closed)
+        with pytest.raises(UnreachableError, match="Permission denied; allowed: the daemon's user and root"):
             await connect(UnixAddress(tmp_path / "s"))
 
     run(test())
