@@ -145,6 +145,8 @@ def test_vms_that_never_had_a_guest_are_shown_with_socket_and_elements(tmp_path:
         assert {name: info["socket"] for name, info in shown.items()} == {name: str(host.socket(name)) for name in vms}
         cores = os.cpu_count()
         assert {name: info["pes"] for name, info in shown.items()} == {"a": cores, "b": cores, "c": 3, "d": 0}
+        caller.ask("set_limits", vm="b", weight=7)
+        assert [info["vm"] for info in caller.ask("topology")["vms"]] == ["a", "b", "c", "d"], "its order stays"
 
 
 def test_removed_vm_without_a_guest_is_gone(tmp_path: Path) -> None:

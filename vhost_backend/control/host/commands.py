@@ -41,7 +41,7 @@ class HostCommands:
         }
 
     async def _topology(self, caller: Caller, _asked: Request) -> TopologyInfo:
-        vms = [self._vm(side) for side in self._registry.visible(caller.peer)]
+        vms = [self._vm(side) for side in sorted(self._registry.visible(caller.peer), key=lambda side: side.name)]
         gpus = await self._host.gpus()
         seen = {vm["gpu"] for vm in vms}
         shown = [gpu for gpu in gpus if caller.peer.vms is None or gpu["gpu"] in seen]
