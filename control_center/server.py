@@ -36,7 +36,11 @@ def arguments() -> argparse.ArgumentParser:
         "--config", type=Path, metavar="F", help="YAML; docs/control-center.example.yaml shows every key"
     )
     parser.add_argument(
-        "--host", action="append", default=[], metavar="URL", help="a daemon, unix:/path or NAME=unix:/path; repeatable"
+        "--host",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a daemon, unix:/path or NAME=unix:/path (default name: the socket's, or this machine's); repeatable",
     )
     parser.add_argument("--listen", metavar="ADDRESS", help="default 127.0.0.1:7070; port 0: any free port")
     parser.add_argument(
