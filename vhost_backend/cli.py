@@ -276,13 +276,21 @@ def _check_config(arguments: argparse.Namespace) -> int:
             print(f"beside them vgcd serves VMs that were added without a file: {', '.join(more)}")
         if missing:
             print(f"VMs that were added without a file do not count: {missing}")
-        for line in (*(choice.describe() for choice in choices), *housing.describe(config)):
+        for line in (*(choice.describe() for choice in choices), *housing.describe(config), *_missing_folders(added)):
             print(f"on this host: {line}")
         for excess in over:
             print(f"overcommitted: {excess.text}")
         for line in _cache_domains(config):
             print(f"compiled programs: {line}")
     return 0
+
+
+def _missing_folders(config: DaemonConfig) -> list[str]:
+    """Folders of sockets that have to be made before the VMs are served."""
+    sockets = [*(vm.socket for vm in config.vms), config.control.socket]
+    folders = dict.fromkeys(path.parent for path in sockets if path is not None)
+    lacking = [str(folder) for folder in folders if not folder.exists()]
+    return [f"there is no folder {', '.join(lacking)} for sockets: vgcd run needs it"] if lacking else []
 
 
 @contextlib.contextmanager

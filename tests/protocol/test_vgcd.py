@@ -365,6 +365,20 @@ def test_check_says_which_vms_share_compiled_programs(tmp_path: Path, capsys: py
     ]
 
 
+def test_check_names_folders_of_sockets_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "f.yaml"
+    sockets = {"a": tmp_path / "x" / "a", "b": tmp_path / "x" / "b", "c": tmp_path / "c"}
+    vms = ", ".join(f"{name}: {{engine: cpu, socket: {path}}}" for name, path in sockets.items())
+    config.write_text(f"vms: {{{vms}}}\ncontrol: {{socket: {tmp_path}/y/s}}\n")
+    assert cli.main(["check-config", str(config)]) == 0
+    line = f"on this host: there is no folder {tmp_path}/x, {tmp_path}/y for sockets: vgcd run needs it\n"
+    assert line in capsys.readouterr().out
+    for name in "xy":
+        (tmp_path / name).mkdir()
+    assert cli.main(["check-config", str(config)]) == 0
+    assert "no folder" not in capsys.readouterr().out
+
+
 def test_check_goes_on_without_the_reader_of_its_output() -> None:
     reader, writer = os.pipe()
     os.close(reader)
