@@ -95,6 +95,8 @@ class Host:
         """The daemon's version."""
         self.gpus: list[GpuInfo] = []
         self.vms: dict[str, VmInfo] = {}
+        self.told_ns: int | None = None
+        """When the host told `gpus` and `vms`; None: it never has."""
         self.load: LoadInfo | None = None
         self.load_text: str | None = None
         """`load` as JSON, made at the first use."""
@@ -181,6 +183,7 @@ class Host:
         except RefusedError:
             self._changed = True
             raise
+        self.told_ns = self._clocks.real_ns()
         gpus, vms = topology["gpus"], {vm["vm"]: vm for vm in topology["vms"]}
         if (gpus, vms) != (self.gpus, self.vms):
             self.gpus, self.vms = gpus, vms

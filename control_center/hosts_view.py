@@ -11,7 +11,7 @@ def host_info(host: Host, scope: Scope) -> HostInfo:
     """View of a host with the VMs in `scope`, and the GPUs that these run on."""
     vms = [vm for name, vm in host.vms.items() if scope.sees(host.name, name)]
     used = {vm["gpu"] for vm in vms}
-    return {
+    info: HostInfo = {
         "host": host.name,
         "url": str(host.config.address),
         "state": host.state,
@@ -22,3 +22,6 @@ def host_info(host: Host, scope: Scope) -> HostInfo:
         "gpus": [gpu for gpu in host.gpus if scope.is_all or gpu["gpu"] in used],
         "vms": vms,
     }
+    if host.told_ns is not None:
+        info["told_ns"] = host.told_ns
+    return info

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -95,6 +96,7 @@ class DaemonSide:
         """The daemon's host as a control centre lists it, with the fields of its ``hello``."""
         hello = self.connection.hello
         about = {"url": self.address, "state": "up", "reason": "", "since_ns": hello["time_ns"], "labels": {}}
+        about["told_ns"] = time.time_ns()
         greeted = {"daemon": hello["daemon"], "role": hello["role"], "time_ns": hello["time_ns"]}
         return {"host": self.host, **about, **greeted, "gpus": topology["gpus"], "vms": topology["vms"]}
 

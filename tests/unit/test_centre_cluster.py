@@ -61,6 +61,7 @@ def test_a_silent_host_is_stale_then_down_and_up_again(tmp_path: Path) -> None:
             shown = (await rig.get("/hosts"))[0]
             assert (shown["state"], shown["reason"]) == ("down", "h1: no answer")
             assert len(shown["vms"]) == 2, "what was last known is shown"
+            assert shown["told_ns"] < shown["since_ns"], "with the time at which it was told"
             assert list((await rig.get("/load"))["hosts"]) == ["h2"]
             del host.ask
             await rig.poll()

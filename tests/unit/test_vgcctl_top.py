@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from control_center.cli.verbs.top import FunctionCourse
+from control_center.cli.verbs.top import FunctionCourse, Rates
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.vgcctl_rig import vgcctl, with_daemon
 from virtio_proto.control import latency
@@ -39,6 +40,26 @@ def test_picture_for_a_program_has_figures_of_each_vm(tmp_path: Path) -> None:
         assert "kernels" not in ran.json
 
     with_daemon(tmp_path, test, clock_ns=Clock())
+
+
+def told(at_s: int, requests: int, **more: Any) -> list[dict[str, Any]]:
+    vm = {"vm": "a", "requests_done": requests, "latency": [requests]}
+    return [{"host": "h", "state": "up", "told_ns": at_s * 10**9, "vms": [vm], **more}]
+
+
+def test_rates_are_those_between_two_tellings_however_often_one_looks() -> None:
+    """A control centre asks its hosts every 5 s, and answers at once."""
+    rates = Rates()
+    assert (rates.step(told(100, 1000), 0.0), rates.of) == (True, {})
+    assert (rates.step(told(100, 1000), 1.0), rates.of) == (False, {})
+    assert rates.step(told(105, 1500), 2.0)
+    shown = {"requests_per_s": 100.0, "p50_ns": latency.upper_ns(0), "p99_ns": latency.upper_ns(0)}
+    assert rates.of == {("h", "a"): shown}
+    assert (rates.step(told(105, 1500), 3.0), rates.of) == (False, {("h", "a"): shown})
+    rates.step(told(110, 40), 4.0)
+    assert rates.of["h", "a"]["requests_per_s"] == 8.0, "a new worker counts anew"
+    rates.step(told(110, 40, state="down"), 5.0)
+    assert rates.of == {}
 
 
 def test_picture_for_people_is_a_table_with_the_busiest_first(tmp_path: Path) -> None:

@@ -414,6 +414,9 @@ class HostInfo(TypedDict):
     """When the host entered this state."""
     reason: str
     """Reason why the host is not up; "" if it is."""
+    told_ns: NotRequired[int]
+    """When the host told what is here of its GPUs and VMs; absent if it never has. Rates are by differences of it: a control
+    centre asks less often than it is asked."""
     labels: dict[str, str]
     daemon: str
     """The daemon's version."""

@@ -1,7 +1,8 @@
 """Live view of what VMs use, the busiest first: processing elements (PEs), memory, requests, latencies, compilations, functions.
 
-PEs in use are an average of the last second. Requests and latencies are those since the picture before. A latency lasts from the moment
-the host takes a launch, a graph or a queued copy off its ring to its end; quantiles are the end of a class, a quarter above at most.
+PEs in use are an average of the last second. Requests and latencies are those between the last two times that the host told them: of each
+picture, or, from a control centre, of 5 s. A latency lasts from the moment the host takes a launch, a graph or a queued copy off its
+ring to its end; quantiles are the end of a class, a quarter above at most.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from control_center.cli.context import Context, add_selector, failures, positive
@@ -48,6 +49,8 @@ _COLUMNS: Final = (
 )
 
 
+_NEWS_WITHIN_S: Final = 10.0
+"""Time that the first picture waits for a control centre that hears from its hosts now and then."""
 _FUNCTION_COLUMNS: Final = ("host", "vm", "function", "launches_per_s", "busy", "mean", "p99")
 
 
@@ -75,19 +78,22 @@ async def run(context: Context) -> int:
     given = context.given
     chosen = parse(given.selector)
     loop = asyncio.get_running_loop()
-    before, since = _by_name(chosen, await context.link.ask(Topology.Request())), loop.time()
+    rates = Rates()
+    rates.step(await context.link.ask(Topology.Request()), loop.time())
     course = None if given.functions is None else FunctionCourse(given.functions)
     if course is not None:
         course.step(await context.link.ask(Functions.Request(selector=given.selector)), loop.time())
     await context.link.ask(Load.Request(selector=given.selector))  # from now on PEs are sampled
-    shown = 0
+    shown, began = 0, loop.time()
     while shown != given.count:
         await asyncio.sleep(given.every)
-        after, now = _by_name(chosen, await context.link.ask(Topology.Request())), loop.time()
+        hosts = await context.link.ask(Topology.Request())
+        if not rates.step(hosts, loop.time()) and shown == 0 and loop.time() - began < _NEWS_WITHIN_S:
+            continue  # a control centre has nothing new yet
         load = await context.link.ask(Load.Request(selector=given.selector))
         vms = [
-            _figures(host, vm, before.get((host, name)), now - since, load["hosts"].get(host))
-            for (host, name), vm in after.items()
+            _figures(host, vm, rates.of.get((host, name)), load["hosts"].get(host))
+            for (host, name), vm in _by_name(chosen, hosts).items()
         ]
         vms.sort(key=lambda row: (-(row["pes_used"] or 0.0), row["host"], row["vm"]))
         more: dict[str, list[Object]] = {}
@@ -97,7 +103,6 @@ async def run(context: Context) -> int:
         if given.kernels:
             more["kernels"] = await _kernels(context, given.selector)
         _show(context, load["time_ns"], vms, more)
-        before, since = after, now
         shown += 1
     return OK
 
@@ -113,18 +118,50 @@ def _by_name(chosen: Selector, hosts: list[Object]) -> dict[tuple[str, str], Obj
     }
 
 
-def _figures(
-    host: str, vm: Object, before: Object | None, elapsed_s: float, load: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Figures of a VM since `before`; None for what is not known: a VM that is new, a daemon that does not say."""
+class Rates:
+    """Rates of VMs between the last two tellings of their host, which a control centre passes on more often than it hears."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, str], Object] = {}
+        """Rates by host and VM; none of VMs that were told once."""
+        self._told_s: dict[str, float] = {}
+        self._vms: dict[tuple[str, str], Object] = {}
+
+    def step(self, hosts: Sequence[Object], now_s: float) -> bool:
+        """Takes what hosts told; False: nothing is new."""
+        is_news = False
+        for host in hosts:
+            name, told_s = host["host"], host.get("told_ns", now_s * 1e9) / 1e9
+            before_s = self._told_s.get(name)
+            if host["state"] != "up":
+                self.of = {key: rates for key, rates in self.of.items() if key[0] != name}
+            if told_s == before_s:
+                continue
+            is_news, self._told_s[name] = True, told_s
+            for vm in host["vms"]:
+                key = name, vm["vm"]
+                if (before := self._vms.get(key)) is not None and before_s is not None:
+                    self.of[key] = _rates(before, vm, told_s - before_s)
+                self._vms[key] = vm
+        return is_news
+
+
+def _rates(before: Object, vm: Object, elapsed_s: float) -> Object:
+    counts = latency.between(before.get("latency", []), vm.get("latency", []))
+    done = vm["requests_done"] - before["requests_done"]
+    done = vm["requests_done"] if done < 0 else done  # a new worker counts anew
+    return {
+        "requests_per_s": done / elapsed_s if elapsed_s > 0 else None,
+        "p50_ns": latency.quantile_ns(counts, 0.5),
+        "p99_ns": latency.quantile_ns(counts, 0.99),
+    }
+
+
+def _figures(host: str, vm: Object, rates: Object | None, load: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Figures of a VM; None for what is not known: a VM that is new, a daemon that does not say."""
     pes = vm["pes"] if vm["confined_to"] is None else len(vm["confined_to"])
     busy = None if load is None else load["vms"].get(vm["vm"])
-    counts: list[int] = []
-    done = None
-    if before is not None:
-        counts = latency.between(before.get("latency", []), vm.get("latency", []))
-        done = vm["requests_done"] - before["requests_done"]
-        done = vm["requests_done"] if done < 0 else done  # a new worker counts anew
+    rates = rates or {"requests_per_s": None, "p50_ns": None, "p99_ns": None}
     return {
         "host": host,
         "vm": vm["vm"],
@@ -133,10 +170,10 @@ def _figures(
         "pes_used": None if busy is None else busy * vm["pes"],
         "memory_used_bytes": vm["memory_used_bytes"],
         "memory_quota_bytes": vm["memory_quota_bytes"],
-        "requests_per_s": None if done is None or elapsed_s <= 0 else done / elapsed_s,
+        "requests_per_s": rates["requests_per_s"],
         "in_flight": vm["in_flight"],
-        "p50_ns": latency.quantile_ns(counts, 0.5),
-        "p99_ns": latency.quantile_ns(counts, 0.99),
+        "p50_ns": rates["p50_ns"],
+        "p99_ns": rates["p99_ns"],
         "compiling": vm.get("compiling"),
     }
 

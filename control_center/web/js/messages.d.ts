@@ -328,6 +328,7 @@ export type HostInfo = {
   reason: string;
   since_ns: number;
   state: "down" | "stale" | "up";
+  told_ns?: number;
   url: string;
   vms: VmInfo[];
 };
@@ -341,6 +342,7 @@ export type HostMessage = {
   reason: string;
   since_ns: number;
   state: "down" | "stale" | "up";
+  told_ns?: number;
   type: "host";
   url: string;
   vms: VmInfo[];

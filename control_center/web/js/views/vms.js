@@ -16,6 +16,7 @@
  * @property {Vm | null} before
  * @property {Map<string, HostedWork>} work
  * @property {number} at
+ * @property {number} told when the host told the VM's figures, in nanoseconds
  * @property {string} vm
  */
 
@@ -148,7 +149,7 @@ const panel = (title, ...content) => h("section.panel", null, h("div.panel-head"
  * @param {string} vm
  * @returns {Course}
  */
-const fresh = (vm) => ({ requests: [], latency: [], before: null, work: new Map(), at: 0, vm });
+const fresh = (vm) => ({ requests: [], latency: [], before: null, work: new Map(), at: 0, told: 0, vm });
 
 /**
  * Amount that the host has of what a limit is about; null: it is not about a thing of the host.
@@ -173,16 +174,18 @@ function step(course, vm, work) {
   const at = performance.now();
   const seconds = (at - course.at) / 1000;
   const isFirst = course.before === null;
-  if (course.before !== null && seconds > 0) {
+  const told = store.host(vm.host)?.told_ns ?? Date.now() * 1e6;
+  if (course.before !== null && told > course.told) {
     const done = vm.requests_done - course.before.requests_done;
-    course.requests.push((done < 0 ? vm.requests_done : done) / seconds);
+    course.requests.push((done < 0 ? vm.requests_done : done) / ((told - course.told) / 1e9));
     if (course.requests.length > KEPT) course.requests.shift();
     const then = course.before.latency ?? [];
     const counts = (vm.latency ?? []).map((now, at) => now - (then[at] ?? 0));
     course.latency = counts.some((one) => one < 0) ? (vm.latency ?? []) : counts;
   }
   const rows = isFirst ? [] : work.map((now) => since(course.work.get(now.function), now, seconds));
-  course.before = vm;
+  if (told !== course.told) course.before = vm;
+  course.told = told;
   course.work = new Map(work.map((one) => [one.function, one]));
   course.at = at;
   return rows.filter((row) => row.launches > 0);
