@@ -247,7 +247,7 @@ def test_vm_that_is_to_leave_can_be_cut_off_later(tmp_path: Path) -> None:
         for name in "ab":
             caller.ask("remove_vm", vm=name)
         assert caller.ask("remove_vm", vm="a")["waiting"] == ["a"]
-        assert caller.ask("remove_vm", vm="a", now=True)["removed"] == []
+        assert caller.ask("remove_vm", vm="a", now=True)["removed"] == ["a"]
         assert wait_for(host.process, "vm_left")["vm"] == "a"
         host.write({"c": {}}, control=control)
         caller.ask("reload_vms", now=True)
@@ -479,7 +479,8 @@ def test_verbs_reload_and_remove_vms(tmp_path: Path) -> None:
         host.write({"a": {}, "c": {}}, control=control_of(tmp_path))
         done = caller.ask("reload_vms")
         assert (done["added"], done["removed"]) == (["c"], ["b"])
-        assert caller.ask("remove_vm", vm="a", now=True)["removed"] == ["a"]
+        done = caller.ask("remove_vm", vm="a", now=True)
+        assert (done["removed"], done["waiting"]) == (["a"], [])
         host.settle(["control", "c"])
 
 

@@ -298,6 +298,7 @@ class Daemon:
                 served = self._served[name]
                 if now:
                     served.cut_off()
+                    return Reload(removed=(name,))
                 return Reload(waiting=(name,) if served.vm.is_connected else ())
             if len(self.config.vms) == 1:
                 raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
@@ -376,7 +377,8 @@ class Daemon:
             self._admit(item, entrances[item.vm.config.name])
         self._engines.begin(vm.engine for vm in (*added, *changed))
         self._roll, self.config = roll, config
-        waiting = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
+        late = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
+        waiting = [] if now else late  # a connection that was cut off just now has not ended yet
         for item in [item for item in self._served.values() if item.is_leaving and item.has_ended]:
             self._let_go(item)
         return Reload(

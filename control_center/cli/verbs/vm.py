@@ -35,7 +35,7 @@ EXAMPLES: Final = """\
   vgcctl vm reload                  have the daemons read their configuration again, as SIGHUP does
   vgcctl vm add web2 --socket /run/vgcd/web2.sock --memory 1G --persist
   vgcctl vm remove web1             serve it no more once its QEMU has ended
-  vgcctl vm remove h1/web1 --now    serve it no more, which ends its QEMU
+  vgcctl vm remove h1/web1 --now    serve it no more, which its QEMU does not survive
   vgcctl vm limits web1             its limits, and what it uses of them
   vgcctl vm limits web1 --memory 2G --pes 2    change them now, for a VM of the file until it is read again
 """
@@ -59,7 +59,7 @@ _SETTINGS: Final[dict[str, tuple[str, str]]] = {
 }
 """Options of add: a metavariable and a help each. What is left out is as in the configuration's section defaults."""
 _NUMBERS: Final = ("pes", "queue_depth", "contexts", "streams", "weight", "num_queues")
-_NOW: Final = "do not wait for the end of QEMU, which ends without its device"
+_NOW: Final = "do not wait for the end of QEMU, which loses its device, and aborts when the guest next asks for it"
 
 
 _COLUMNS: Final = (

@@ -95,7 +95,7 @@ class AddVm(Verb):
 
 
 class RemoveVm(Verb):
-    """Serves a VM no more once its QEMU has ended, or now, which ends it."""
+    """Serves a VM no more once its QEMU has ended, or now, which QEMU does not survive."""
 
     name = "remove_vm"
     role = "admin"
