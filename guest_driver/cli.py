@@ -156,6 +156,10 @@ def _grant(group: str, address: str | None) -> str:
             grant(number, one)
         except VgcError as error:
             problems.append(f"{one}: {error}")
+    if problems and os.geteuid() != 0:
+        raise InvalidArgument(
+            "only root can give the device to a group: run `vgc grant` as root, or start vgc-grant.service"
+        )
     if problems:
         raise InvalidArgument("; ".join(problems))
     return f"the group {group} may use {', '.join(given)} until this VM starts again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import guest_driver as vgc
-from guest_driver import _lib, arguments, doctor, errors, runner
+from guest_driver import _lib, arguments, cli, doctor, errors, runner
 from guest_driver.arguments import Param, ParamKind
 from guest_driver.steps import Steps
 from tests.fakes.device import FakeDevice, FakeFunction
@@ -424,6 +425,19 @@ def test_doctor_reports_a_device_that_does_not_open(monkeypatch: pytest.MonkeyPa
     assert not findings[-1].well
     assert "the device does not work" in str(findings[-1])
     assert "-> first mend the problems above, if any" in str(findings[-1])
+
+
+def test_grant_by_another_user_than_root_says_who_may(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_group: int, _address: str) -> None:
+        raise vgc.VgcError("cannot open the configuration space: Permission denied")
+
+    monkeypatch.setattr(cli, "grant", refuse)
+    for user, told in ((0, "vgc: 0000:00:03.0: cannot open the configuration"), (1000, "vgc: only root can give the")):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert cli.main(["--device", "0000:00:03.0", "grant", "4242"]) == 1
+        assert capsys.readouterr().err.startswith(told)
 
 
 @pytest.mark.parametrize(
