@@ -73,7 +73,7 @@ class Credentials:
 
 
 def local_socket() -> Path | None:
-    """Socket of a daemon of this machine at one of the usual places; None: there is none."""
+    """Socket of a daemon of this machine at one of the usual places; None: no daemon has one there."""
     return next((path for path in SOCKETS if _is_there(path)), None)
 
 

@@ -80,7 +80,7 @@ class DaemonSide:
         return self.connection.hello["host"]
 
     async def ask(self, request: Request, host: str | None = None) -> Any:
-        """:raise RefusalError: `host` is another one than the daemon's."""
+        """:raise RefusalError: `host` is not the daemon's."""
         if host not in (None, self.host):
             raise RefusalError(f"no host {host:.80}; there is: {self.host}", "unknown")
         answer = await self._answer(request)

@@ -80,7 +80,7 @@ _COUNTS: Final[Mapping[str, str]] = {
     "added": "until the VM is removed, or the daemon ends",
     "persisted": "until the VM is removed, over restarts of the daemon, too",
 }
-"""How long limits that were set count, by the VM's origin."""
+"""Time for which limits that were set count, by the VM's origin."""
 
 
 def _bounds(limit: str) -> tuple[int, int]:

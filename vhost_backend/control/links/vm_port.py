@@ -95,7 +95,7 @@ class VmFacts:
     weight_of: Sharing = "thread"
     """Unit that the weight counts for."""
     socket: str = ""
-    """Path at which the VM's QEMU connects; "" if there is none."""
+    """Path at which the VM's QEMU connects; "" if the daemon was given the socket itself."""
     cores: str = ""
     """Processors that the VM's elements run on, if they do; "" if the host does not tell."""
     has_own_cores: bool = False
