@@ -21,7 +21,7 @@ FILES: Final = (
     "__init__.py",
     "errors.py",
     "quarters.py",
-    *(f"cgroups/{path.name}" for path in (PACKAGE / "cgroups").glob("*.py")),
+    *(str(path.relative_to(PACKAGE)) for room in ("cgroups", "cores") for path in (PACKAGE / room).glob("*.py")),
 )
 HELD: Final = {
     "version": 2,
