@@ -70,6 +70,10 @@ def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterat
             f"has no control groups, so limits hold for each process alone: {status['cgroups_missing']}",
             "run vgcd as the shipped unit or as root, or say cgroups: off in its configuration if that is meant",
         )
+    left_out = {} if status is None else status.get("left_out", {})
+    for vm, reason in left_out.items():
+        what = f"was added to stay, and could not be served when vgcd started: {reason}"
+        yield Problem(name, vm, what, "mend that and restart vgcd, or add it anew: vgcctl vm add NAME --persist")
     for vm in host["vms"]:
         yield from _of_vm(name, vm)
 

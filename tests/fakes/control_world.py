@@ -81,6 +81,7 @@ class World:
         self.clock_ns = clock_ns
         self.faults: list[FaultInfo] = []
         self.no_cgroups = ""
+        self.left_out: dict[str, str] = {}
         """Reason why the host has no control groups; "" if it has."""
         self._seed = zlib.crc32(f"{seed}/{host}".encode())
         self._random = random.Random(self._seed)
@@ -175,7 +176,8 @@ class World:
             "memory_allotted_bytes": GIB * len(self.vms),
             "cgroups": 0 if self.no_cgroups else 2,
         }
-        return {**found, "cgroups_missing": self.no_cgroups} if self.no_cgroups else found
+        found |= {"cgroups_missing": self.no_cgroups} if self.no_cgroups else {}
+        return found | ({"left_out": self.left_out} if self.left_out else {})
 
     def functions(self, vm: FakeVm) -> list[FunctionWork]:
         """Work by function: the VM's kernel, launched 90 times a second for 2 ms each, and a function for each name in `extra`."""

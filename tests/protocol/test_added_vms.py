@@ -182,11 +182,15 @@ def test_daemon_starts_without_the_added_vms_that_it_cannot_serve(host: AddingHo
         assert "a path that vms.x does not use" in str(left_out["b"]["problems"])
         assert host.origins() == {"a": "file", "x": "file", "d": "persisted"}
         assert is_served(host, "d")
+        told = host.caller.ask("status")["left_out"]
+        assert told.keys() == {"b", "c"}
+        assert "a path that vms.x does not use" in told["b"]
         host.add("e", persist=True)  # the others stay in the state file
     host.write({"a": {}})
     host.socket("c").rmdir()
     with running(host):
         assert host.origins().keys() == {"a", "b", "c", "d", "e"}
+        assert "left_out" not in host.caller.ask("status")
 
 
 def test_damaged_state_is_told_and_kept(host: AddingHost, tmp_path: Path) -> None:

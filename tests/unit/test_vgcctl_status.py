@@ -84,6 +84,16 @@ def test_faults_and_missing_control_groups_need_attention(tmp_path: Path) -> Non
     with_daemon(tmp_path, test)
 
 
+def test_vms_that_were_to_stay_and_cannot_be_served_need_attention(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.left_out = {"web9": "vms.web9.socket is '/run/9'; allowed: another path"}
+        ran = await vgcctl("status", "--daemon", daemon.url)
+        assert (ran.code, ran.lines[0]) == (ATTENTION, "needs attention: 1 thing")
+        assert "h1/web9  was added to stay, and could not be served when vgcd started: vms.web9.socket" in ran.lines[1]
+
+    with_daemon(tmp_path, test)
+
+
 def test_more_than_there_is_is_told_as_a_factor(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         daemon.world.vms["h1-vm1"].gpu = 0

@@ -247,6 +247,11 @@ class Roster(Protocol):
         """Present configuration, with the VMs that were added beside it."""
         ...
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """VMs that are to outlast the daemon and cannot be served, each with the reason."""
+        ...
+
     async def reload_file(self, *, now: bool) -> Reload:
         """:raise VgcError: the configuration cannot be used; then nothing has changed."""
         ...
@@ -364,7 +369,8 @@ class DaemonHost:
 
     async def resources(self) -> HostResources:
         shares = [Share(self._roster.configured(name), _gpu_in_use(vm)) for name, vm in self._roster.vms.items()]
-        return resources(self._ground, shares, await self.gpus(), overcommit=self._roster.config.overcommit)
+        found = resources(self._ground, shares, await self.gpus(), overcommit=self._roster.config.overcommit)
+        return replace(found, left_out=self._roster.left_out)
 
     async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():

@@ -117,6 +117,8 @@ class Daemon:
         self._source = source
         self._check = check
         self._store = store
+        self._left_out: dict[str, str] = {}
+        """Reasons why VMs of the store were left out when the daemon started."""
         self._roll = Roll(config)
         self._retry_s = retry_s
         self._compiler = compiler
@@ -230,6 +232,7 @@ class Daemon:
 
     def _leave_out(self, store: VmStore, name: str, settings: Settings, error: VgcError) -> None:
         store.left_out[name] = settings
+        self._left_out[name] = "; ".join(str(error).splitlines())
         advice = f"it stays in {store.file} until a VM of its name is added"
         self._log.error("added_vm_not_served", vm=name, problems=str(error).splitlines(), advice=advice)
 
@@ -316,6 +319,12 @@ class Daemon:
                 raise ConfigError([f"{name} cannot persist: vgcd has no configuration file; allowed: without persist"])
             roll = self._roll.with_added(name, AddedVm(settings, persists))
             return await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """VMs that are to outlast the daemon and cannot be served, each with the reason."""
+        there = {} if self._store is None else self._store.left_out
+        return {name: reason for name, reason in self._left_out.items() if name in there}
 
     def origin(self, name: str) -> VmOrigin:
         """Place from which a VM comes."""

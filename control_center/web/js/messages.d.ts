@@ -354,6 +354,7 @@ export type HostStatus = {
   channels: number;
   daemon: string;
   gpus: GpuAllotment[];
+  left_out?: { [key: string]: string };
   memory_allotted_bytes: number;
   memory_bytes: number;
   overcommit: boolean;

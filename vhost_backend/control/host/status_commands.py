@@ -44,4 +44,6 @@ class StatusCommands:
         }
         if found.no_cgroups:
             status["cgroups_missing"] = found.no_cgroups
+        if found.left_out:
+            status["left_out"] = dict(found.left_out)
         return status

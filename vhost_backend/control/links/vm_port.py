@@ -121,6 +121,8 @@ class HostResources:
     """0: no control groups."""
     no_cgroups: str
     """Reason why the host has none for VMs; "" if it has, or they are off."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """VMs that were added to stay and cannot be served, each with the reason."""
 
 
 class HostRefusedError(Exception):

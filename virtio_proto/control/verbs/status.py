@@ -42,6 +42,9 @@ class HostStatus(TypedDict):
     """Reason why the host has no control groups; absent if the configuration wants none."""
     channels: int
     """Open channels."""
+    left_out: NotRequired[dict[str, str]]
+    """VMs that were added to stay and could not be served when the daemon started, each with the reason; absent if it serves
+    all."""
 
 
 class Statuses(TypedDict):
