@@ -6,11 +6,13 @@
 
 /* ---- pool --------------------------------------------------------------------------------------------------- */
 
-struct vgc_req *vgc_req_get(struct vgc_dp *dp)
+void vgc_req_begin_another(struct vgc_dp *dp)
 {
-    struct vgc_req *req = dp->free_reqs;
-    dp->free_reqs = req->next;
-    return req;
+    if (dp->num_begun == dp->num_reqs)
+        return;
+    struct vgc_req *req = &dp->reqs[dp->num_begun];
+    req->index = dp->num_begun++;
+    vgc_req_put(dp, req);
 }
 
 void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req)

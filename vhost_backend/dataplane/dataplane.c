@@ -183,11 +183,9 @@ static int grow_pool(struct vgc_dp *dp, uint32_t count)
         return 0;
     if (mprotect(dp->reqs, (size_t)count * sizeof(struct vgc_req), PROT_READ | PROT_WRITE) != 0)
         return -errno;
-    for (uint32_t i = count; i-- > dp->num_reqs;) {
-        dp->reqs[i].index = i;
-        vgc_req_put(dp, &dp->reqs[i]);
-    }
     dp->num_reqs = count;
+    if (dp->free_reqs == NULL)
+        vgc_req_begin_another(dp);
     return 0;
 }
 

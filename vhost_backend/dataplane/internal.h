@@ -346,6 +346,7 @@ struct vgc_dp {
     /* requests */
     struct vgc_req *reqs; /* room for VGC_MAX_REQS, of which there are num_reqs */
     uint32_t num_reqs;    /* the largest queue_depth so far + 1 */
+    uint32_t num_begun;   /* requests that were free or in use at some time; the others take no memory yet */
     struct vgc_req *launches;
     struct vgc_req *cold_first, *cold_last;
     struct vgc_call *calls;
@@ -437,7 +438,17 @@ uint32_t vgc_slice(const struct vgc_span *spans, uint64_t offset, uint64_t len, 
 void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- complete.c ---- */
-struct vgc_req *vgc_req_get(struct vgc_dp *dp);
+/* Makes one more request free, if the pool has one that was never used. */
+void vgc_req_begin_another(struct vgc_dp *dp);
+/* Takes the request that dp->free_reqs is. */
+static inline struct vgc_req *vgc_req_get(struct vgc_dp *dp)
+{
+    struct vgc_req *req = dp->free_reqs;
+    dp->free_reqs = req->next;
+    if (VGC_UNLIKELY(dp->free_reqs == NULL))
+        vgc_req_begin_another(dp);
+    return req;
+}
 void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint32_t payload_len);
 void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value);

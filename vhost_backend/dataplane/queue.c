@@ -32,7 +32,7 @@ void vgc_queue_break(struct vgc_dp *dp, struct vgc_queue *queue, const char *why
 
 static void take(struct vgc_dp *dp, struct vgc_queue *queue, struct vgc_req *req, int popped)
 {
-    dp->free_reqs = req->next;
+    vgc_req_get(dp);
     vgc_inflight_popped(queue, req->chain.head);
     req->queue = queue;
     queue->in_flight++;
