@@ -4,23 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- pool --------------------------------------------------------------------------------------------------- */
-
-void vgc_req_begin_another(struct vgc_dp *dp)
-{
-    if (dp->num_begun == dp->num_reqs)
-        return;
-    struct vgc_req *req = &dp->reqs[dp->num_begun];
-    req->index = dp->num_begun++;
-    vgc_req_put(dp, req);
-}
-
-void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req)
-{
-    req->next = dp->free_reqs;
-    dp->free_reqs = req;
-}
-
 /* ---- return to the driver ----------------------------------------------------------------------------------- */
 
 static uint32_t write_error_text(struct vgc_req *req)

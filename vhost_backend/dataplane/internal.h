@@ -438,8 +438,20 @@ uint32_t vgc_slice(const struct vgc_span *spans, uint64_t offset, uint64_t len, 
 void vgc_request_begin(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- complete.c ---- */
-/* Makes one more request free, if the pool has one that was never used. */
-void vgc_req_begin_another(struct vgc_dp *dp);
+static inline void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req)
+{
+    req->next = dp->free_reqs;
+    dp->free_reqs = req;
+}
+/* Makes one more request free, if the pool has one that was never used. Until then a request takes no memory. */
+static inline void vgc_req_begin_another(struct vgc_dp *dp)
+{
+    if (dp->num_begun == dp->num_reqs)
+        return;
+    struct vgc_req *req = &dp->reqs[dp->num_begun];
+    req->index = dp->num_begun++;
+    vgc_req_put(dp, req);
+}
 /* Takes the request that dp->free_reqs is. */
 static inline struct vgc_req *vgc_req_get(struct vgc_dp *dp)
 {
@@ -449,7 +461,6 @@ static inline struct vgc_req *vgc_req_get(struct vgc_dp *dp)
         vgc_req_begin_another(dp);
     return req;
 }
-void vgc_req_put(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_complete(struct vgc_dp *dp, struct vgc_req *req, uint32_t status, uint32_t payload_len);
 void vgc_complete_value(struct vgc_dp *dp, struct vgc_req *req, uint64_t value);
 __attribute__((format(printf, 4, 5))) void vgc_fail(struct vgc_dp *dp, struct vgc_req *req, enum vgc_status status,
