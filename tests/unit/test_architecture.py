@@ -50,7 +50,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "fds": set(),
         "sockets": {"errors"},
         "users": {"errors"},
-        "cgroups": {"errors"},
+        "cgroups": {"errors", "cores"},
         "cores": {"errors"},
         "quarters": {"cgroups", "cores"},
         "config": COMMON,

@@ -11,10 +11,12 @@ import functools
 import math
 import os
 import resource
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from vhost_backend.cgroups.limits import USUAL_WEIGHT
+from vhost_backend.cores import threads
 
 Sharing: TypeAlias = Literal["cgroup1", "cgroup2", "session", "thread"]
 """Unit that a VM's weight counts for: its control group, in version 1 or 2; a session of processes; each thread."""
@@ -24,8 +26,6 @@ MOST_NICE: Final = 19
 _STEP: Final = 1.25
 _CAP_SYS_NICE: Final = 23
 _AUTOGROUP: Final = Path("/proc/sys/kernel/sched_autogroup_enabled")
-_PASSES: Final = 64
-"""Passes over a process's threads, each of which may start further ones meanwhile."""
 _NOT_IN_ROOT: Final = "cpu.weight"
 """File of version 2 that every group has in which processors are shared, but that of all processes."""
 
@@ -71,20 +71,10 @@ def renice(pid: int, nice: int) -> None:
     with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
     try:
-        _renice_threads(pid, _with_ours(nice))
+        threads.change_all(pid, partial(_renice_thread, value=_with_ours(nice)))
     except PermissionError:  # nobody but root may raise the priority of threads again
         if sharing() != "session":
             raise
-
-
-def _renice_threads(pid: int, value: int) -> None:
-    for _ in range(_PASSES):
-        others = [task for task in _threads(pid) if _nice_value(task) not in (value, None)]
-        if not others:
-            break
-        for task in others:
-            with contextlib.suppress(ProcessLookupError):
-                os.setpriority(os.PRIO_PROCESS, task, value)
 
 
 def _with_ours(nice: int) -> int:
@@ -92,16 +82,15 @@ def _with_ours(nice: int) -> int:
     return min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
-def _threads(pid: int) -> list[int]:
-    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
-
-
-def _nice_value(thread: int) -> int | None:
-    """None: the thread has ended."""
+def _renice_thread(thread: int, value: int) -> bool:
+    """True if the thread had another nice value, or has just ended."""
     try:
-        return os.getpriority(os.PRIO_PROCESS, thread)
+        if os.getpriority(os.PRIO_PROCESS, thread) == value:
+            return False
+        os.setpriority(os.PRIO_PROCESS, thread, value)
     except ProcessLookupError:
-        return None
+        pass
+    return True
 
 
 @functools.cache

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 _PASSES: Final = 64
-"""Passes over a process's threads, each of which may start further ones meanwhile; they inherit the processors."""
+"""Passes over a process's threads, each of which may start further ones meanwhile."""
 _QUIET: Final = 3
-"""Passes in a row that find nothing to move: one may miss a thread, if others end while the kernel lists them."""
+"""Passes in a row that find nothing to change: one may miss a thread, if others end while the kernel lists them."""
 
 
 class RestlessError(OSError):
-    """A process starts threads faster than they can be moved."""
+    """A process starts threads faster than they can be changed."""
 
 
 def settle(pid: int, cores: Collection[int]) -> None:
@@ -69,10 +69,20 @@ def _children(pid: int) -> list[int]:
 
 def _settle(pid: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> None:
     """Moves threads until none is left to move. `wanted`: processors of a thread, by its number and its present ones."""
+    change_all(pid, lambda thread: _move(thread, wanted))
+
+
+def change_all(pid: int, change: Callable[[int], bool]) -> None:
+    """Changes threads of a process until none is left to change; those that they start meanwhile inherit the change.
+
+    `change` returns true if the thread was not changed before, or has just ended.
+
+    :raise OSError: the process is gone, or it starts threads without end (`RestlessError`).
+    """
     quiet = 0
     for _ in range(_PASSES):
-        moved = [_move(int(task.name), wanted) for task in Path(f"/proc/{pid}/task").iterdir()]
-        quiet = 0 if any(moved) else quiet + 1
+        changed = [change(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()]
+        quiet = 0 if any(changed) else quiet + 1
         if quiet == _QUIET:
             return
     raise RestlessError(f"process {pid} starts threads without end")
