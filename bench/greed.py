@@ -27,7 +27,8 @@ STREAMS: Final = 4
 BLOCKS: Final = 64
 _TRIAL_ROUNDS: Final = 20_000
 _RESTS: Final = 9
-_WARM_UP_NS: Final = 300_000_000
+_WARM_UP_NS: Final = 1_000_000_000
+"""Time in which the daemon sees that a VM always has work, and gives each of its elements a core."""
 _LONGEST_S: Final = 30.0
 _ROOM: Final = MIB
 _FAULT: Final = 'extern "C" __global__ void fault(unsigned *nowhere) { *nowhere = 1; }\n'
@@ -101,13 +102,15 @@ class Launches:
         return self._sustained.times
 
 
-def rate(times: Times, from_ns: int) -> float | None:
-    """Ends per second from the first one after `from_ns` to the last one; None: there is only one, or none."""
-    seen = times[times >= from_ns]
-    if len(seen) < 2 or seen[-1] == seen[0]:
+def rate(times: Times, from_ns: int, to_ns: int) -> float | None:
+    """Ends per second between two times of :func:`clock_ns`: the slope of the line that fits them best, since launches of several streams end
+    nearly together. None: there are too few.
+    """
+    seen = times[(times >= from_ns) & (times <= to_ns)]
+    if len(seen) < 2 * STREAMS or seen[-1] == seen[0]:
         return None
-    first = int(np.count_nonzero(seen == seen[0]))  # ends that were seen at one time count from there on
-    return (len(seen) - first) * 1e9 / float(seen[-1] - seen[0])
+    seconds = (seen - seen[0]) / 1e9
+    return float(np.polyfit(seconds, np.arange(len(seen)), 1)[0])
 
 
 @contextmanager
@@ -142,7 +145,8 @@ def rates(jobs: Sequence[Job], seconds: float) -> list[float]:
     from_ns = clock_ns() + _WARM_UP_NS
     with greedy(jobs):
         time.sleep(seconds + _WARM_UP_NS / 1e9)
-    found = [rate(job.times, from_ns) for job in jobs]
+        to_ns = clock_ns()  # what is in flight then ends with less competition
+    found = [rate(job.times, from_ns, to_ns) for job in jobs]
     if None in found and seconds > _LONGEST_S:
         raise SkipRow(f"a VM does not end two launches in {seconds:g} s")
     return rates(jobs, 4 * seconds) if None in found else [one for one in found if one is not None]

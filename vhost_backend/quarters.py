@@ -4,6 +4,8 @@ weight of the VM, and its place among the processors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
@@ -14,6 +16,8 @@ from vhost_backend.cgroups.weights import Sharing, has_nice, highest, least_nice
 from vhost_backend.cores.pool import Place
 
 _numbers: Final = count(1)
+_LEAST_CHANGE: Final = 0.005
+"""Least change of a factor of weights that is worth telling the kernel."""
 
 
 @dataclass(slots=True)
@@ -21,6 +25,10 @@ class Weight:
     """Weight of a VM, which all of its quarters share. It may change while processes run."""
 
     value: int = USUAL_WEIGHT
+    factor: float = 1.0
+    """Factor by which control groups have another weight, so that the VM gets its share after all."""
+    companions: int = 0
+    """Processes that use the share beside the worker, such as compilers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class Quarters:
         before, self.weight.value = self.weight.value, weight
         try:
             if self.cgroup is not None:
-                self.cgroup.weigh(weight)
+                self.cgroup.weigh(weight * self.weight.factor)
             elif worker is not None:
                 renice(worker, self.nice)
         except (FileNotFoundError, ProcessLookupError):
@@ -96,6 +104,24 @@ class Quarters:
         except OSError:
             self.weight.value = before
             raise
+
+    def correct(self, factor: float) -> None:
+        """Multiplies the weight of the control group, if there is one, by `factor`, in place of the factor before.
+
+        :raise OSError: the host does not allow it; then the factor is as before.
+        """
+        if self.cgroup is not None and abs(factor / self.weight.factor - 1) >= _LEAST_CHANGE:
+            self.cgroup.weigh(self.weight.value * factor)
+            self.weight.factor = factor
+
+    @contextmanager
+    def accompanied(self) -> Iterator[None]:
+        """Counts a process that uses the VM's share beside its worker, until the block ends."""
+        self.weight.companions += 1
+        try:
+            yield
+        finally:
+            self.weight.companions -= 1
 
     def catch_up(self, worker: int) -> None:
         """Gives a process that was started in these quarters the weight that the VM has got since.
@@ -112,6 +138,16 @@ class Quarters:
         """
         if self.cgroup is not None:
             self.cgroup.limit(limits)
+
+    def set_processors(self, limits: Limits) -> None:
+        """Gives the control group, which is that of a VM, other limits on processors.
+
+        :raise OSError: the host does not allow it.
+        """
+        if self.cgroup is not None:
+            self.cgroup.set_processors(limits)
+            if self.weight.factor != 1.0:
+                self.cgroup.weigh(limits.weight * self.weight.factor)
 
     def oom_kills(self) -> int:
         """Number of processes here that the kernel has killed because they used more memory than they may."""

@@ -108,23 +108,25 @@ class Guest:
         trailing: bytes = b"",
         payload: bytes = b"",
         answer: int = 2048,
+        *,
+        stream: int = 0,
     ) -> Reply:
-        return self.vm.driver.request(opcode, body, trailing, payload, answer, context=self.context)
+        return self.vm.driver.request(opcode, body, trailing, payload, answer, context=self.context, stream=stream)
 
     def launch(self, name: str, *params: int) -> Reply:
         return self.vm.driver.wait(self.start_launch(name, *params))
 
-    def start_launch(self, name: str, *params: int) -> Pending:
+    def start_launch(self, name: str, *params: int, stream: int = 0) -> Pending:
         """Launches a kernel with the buffer's address and `params`; for kernels that may never end."""
         found = self.request(Opcode.FUNCTION_LOOKUP, {"program": 0, "name_len": len(name)}, name.encode())
         blob = struct.pack(f"<Q{len(params)}q", self.buffer, *params)
         body = {"function": found.value, "grid": [1, 1, 1], "block": [1, 1, 1], "param_len": len(blob)}
-        return self.vm.driver.submit(Opcode.LAUNCH, body, blob, context=self.context, writable_len=2048)
+        return self.vm.driver.submit(Opcode.LAUNCH, body, blob, context=self.context, stream=stream, writable_len=2048)
 
-    def put(self, offset: int, data: bytes) -> int:
+    def put(self, offset: int, data: bytes, stream: int = 0) -> int:
         """Writes into the buffer; returns the address."""
         body = {"dst": self.buffer + offset, "size": len(data)}
-        assert self.request(Opcode.COPY_IN, body, b"", data).status == Status.OK
+        assert self.request(Opcode.COPY_IN, body, b"", data, stream=stream).status == Status.OK
         return self.buffer + offset
 
     def result(self, reply: Reply) -> int:

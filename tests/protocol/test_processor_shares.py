@@ -14,7 +14,7 @@ from tests.fakes import cgroup_home
 from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.vm import REGION_BYTES, FakeVm
-from tests.protocol.hostile_guest import Guests, both_guests, vgcd, vgcd_sockets
+from tests.protocol.hostile_guest import PES, Guest, Guests, both_guests, vgcd, vgcd_sockets
 from tests.protocol.test_reload import Host, control_of, controlled, serving
 from tests.protocol.test_vgcd import wait_for
 from tests.protocol.worker_rig import needs_walls
@@ -25,11 +25,13 @@ from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm
 from vhost_backend.cores import lists
 from vhost_backend.cores import threads as core_threads
 from vhost_backend.cores.pool import CorePool
+from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import sandboxed_worker, worker_of
 from vhost_backend.daemon.server import Daemon
 from vhost_backend.quarters import NOWHERE, Quarters
 from virtio_proto import schema
-from virtio_proto.schema import Health
+from virtio_proto.schema import Health, Status
+from virtio_proto.yaml_values import NS_PER_S
 
 pytestmark = needs_walls
 
@@ -305,6 +307,12 @@ def worker_pids() -> list[int]:
 # ---- hostile guests ------------------------------------------------------------------------------
 
 SOURCE: Final = r"""
+/* Computes until the first word is not 0 any more. */
+extern "C" __global__ void compute_until(volatile long *stop) {
+    while (*stop == 0) {
+    }
+}
+
 /* Starts a thread that waits for ever. */
 extern "C" __global__ void start_a_thread(long *out) {
     long result;
@@ -347,6 +355,28 @@ def test_threads_that_guest_code_starts_stay_on_its_own_cores(tmp_path: Path) ->
             found = [task for task in threads(pid) if name(task).startswith("vgc-pe")]
             assert len(found) == 3
             assert cores_of(pid, elements=True) == {own}
+
+
+@needs_two_cores
+@pytest.mark.parametrize("has_own", [False, True])
+def test_busy_elements_have_a_core_each_until_their_work_ends(tmp_path: Path, has_own: bool) -> None:
+    """A VM with cores of its own has them all, but for one that is left to others; another one shares all there are."""
+    every = sorted(os.sched_getaffinity(0))
+    if has_own and len(every) < PES + 1:
+        pytest.skip("needs a processor more than the VM has elements")
+    pool = CorePool(every if has_own else every[:PES])
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(pool.place("attacker", frozenset(every[:PES]) if has_own else None, PES))
+        stack.enter_context(vgcd(tmp_path, Pace(), 60 * NS_PER_S, lambda _vm: Quarters(place=place)))
+        guest = Guest(stack.enter_context(FakeVm(tmp_path / "attacker")), SOURCE)
+        (pid,) = worker_pids()
+        assert cores_of(pid, elements=True) == {frozenset(every[:PES])}
+        guest.put(0, bytes(8))
+        launches = [guest.start_launch("compute_until", stream=number) for number in range(PES)]
+        until(lambda: cores_of(pid, elements=True) == {frozenset({core}) for core in every[:PES]})
+        guest.put(0, b"\1" * 8, stream=PES)
+        assert [guest.vm.driver.wait(launch).status for launch in launches] == [Status.OK] * PES
+        until(lambda: cores_of(pid, elements=True) == {frozenset(every[:PES])})
 
 
 @needs_two_cores

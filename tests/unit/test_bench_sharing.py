@@ -18,17 +18,18 @@ def ends(*seconds: float) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     return np.array([int(one * NS) for one in seconds], np.uint64)
 
 
-def test_rate_is_from_one_end_of_work_to_another() -> None:
-    assert rate(ends(0.1, 1.0, 1.5, 2.0, 2.5, 3.0), NS) == pytest.approx(2.0)
+def test_rate_is_that_between_two_times() -> None:
+    before, between, after = np.arange(0, 0.99, 0.001), np.arange(1, 3.01, 0.125), np.arange(3.1, 4, 0.01)
+    assert rate(ends(*before, *between, *after), NS, 3 * NS) == pytest.approx(8.0)
 
 
-def test_ends_that_were_seen_at_once_are_not_counted_for_the_time_before() -> None:
-    assert rate(ends(1.0, 1.0, 1.0, 2.0, 3.0), NS) == pytest.approx(1.0)
+def test_ends_in_groups_count_for_the_time_before_them() -> None:
+    assert rate(ends(*(second for second in range(10) for _ in range(4))), 0, 9 * NS) == pytest.approx(4.0, rel=0.02)
 
 
-@pytest.mark.parametrize("times", [(), (0.5, 0.7), (0.5, 1.5), (1.5, 1.5)])
+@pytest.mark.parametrize("times", [(), (0.5, 0.7), (1.1,) * 20, (1.1, 1.2, 1.3), (3.5,) * 9])
 def test_too_little_work_has_no_rate(times: tuple[float, ...]) -> None:
-    assert rate(ends(*times), NS) is None
+    assert rate(ends(*times), NS, 3 * NS) is None
 
 
 def test_fairness_is_1_only_if_all_get_the_same() -> None:

@@ -51,6 +51,7 @@ class Stage:
             7.0,
             may_ask=lambda: self.may,
             kicks=lambda: [self.kick],
+            on_look=lambda: None,
             on_late=lambda: self.said.append("late"),
             on_answer=lambda: self.said.append("answers"),
         )

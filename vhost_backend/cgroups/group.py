@@ -71,7 +71,7 @@ class Cgroup:
         """
         self._version.set_processors(self._folders, limits)
 
-    def weigh(self, weight: int) -> None:
+    def weigh(self, weight: float) -> None:
         """Sets the group's share of the processors anew, also while processes use them.
 
         :raise OSError: the group is gone, or the host does not allow it.

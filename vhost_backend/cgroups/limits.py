@@ -9,6 +9,7 @@ CONTROLLERS: Final = ("memory", "pids", "cpu")
 """Controllers that a group is made of."""
 
 USUAL_WEIGHT: Final = 100
+MIN_WEIGHT: Final = 1
 MAX_WEIGHT: Final = 10_000
 
 

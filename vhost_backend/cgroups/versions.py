@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
 
-from vhost_backend.cgroups.limits import CONTROLLERS, USUAL_WEIGHT, Limits, Usage
+from vhost_backend.cgroups.limits import CONTROLLERS, MAX_WEIGHT, MIN_WEIGHT, USUAL_WEIGHT, Limits, Usage
 
 Folders: TypeAlias = Mapping[str, Path]
 """Folders of a group, by controller."""
@@ -21,6 +21,7 @@ Folders: TypeAlias = Mapping[str, Path]
 PROCESSES: Final = "cgroup.procs"
 _USUAL_SHARES: Final = 1024
 """``cpu.shares`` of a group with the usual weight."""
+_MIN_SHARES: Final = 2
 _MAX_SHARES: Final = 1 << 18
 _PERIOD_US: Final = 100_000
 
@@ -43,8 +44,8 @@ class Version(ABC):
         """Sets the limits on processors alone, at any time."""
 
     @abstractmethod
-    def set_weight(self, folders: Folders, weight: int) -> None:
-        """Sets the weight alone, at any time."""
+    def set_weight(self, folders: Folders, weight: float) -> None:
+        """Sets the weight alone, at any time; rounded, and within what this version has."""
 
     @abstractmethod
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
@@ -83,8 +84,8 @@ class V2(Version):
             write(cpu / "cpu.max", f"{'max' if quota_us is None else quota_us} {_PERIOD_US}")
         self.set_weight(folders, limits.weight)
 
-    def set_weight(self, folders: Folders, weight: int) -> None:
-        write(folders["cpu"] / "cpu.weight", weight)
+    def set_weight(self, folders: Folders, weight: float) -> None:
+        write(folders["cpu"] / "cpu.weight", max(MIN_WEIGHT, min(MAX_WEIGHT, round(weight))))
 
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
         outer = folders["cpu"]
@@ -128,8 +129,11 @@ class V1(Version):
             write(cpu / "cpu.cfs_quota_us", -1 if quota_us is None else quota_us)
         self.set_weight(folders, limits.weight)
 
-    def set_weight(self, folders: Folders, weight: int) -> None:
-        write(folders["cpu"] / "cpu.shares", min(_MAX_SHARES, _USUAL_SHARES * weight // USUAL_WEIGHT))
+    def set_weight(self, folders: Folders, weight: float) -> None:
+        write(
+            folders["cpu"] / "cpu.shares",
+            max(_MIN_SHARES, min(_MAX_SHARES, int(_USUAL_SHARES * weight / USUAL_WEIGHT))),
+        )
 
     def make_thread_group(self, folders: Folders, name: str) -> tuple[Folders, Path]:
         inner = folders["cpu"] / name

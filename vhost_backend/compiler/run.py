@@ -89,6 +89,7 @@ async def run_compile(
         fds = (source_fd.fileno(), image_fd.fileno(), log_fd.fileno())
         room = quarters.room("compile", _group_limits(limits))
         stack.callback(quarters.vacate, room)
+        stack.enter_context(quarters.accompanied())
         spec = _launch_spec(job, binds, limits, mode, fds=fds, quarters=room)
         directory = None if binds is not None else stack.enter_context(tempfile.TemporaryDirectory(prefix="vgc-"))
         report = await _launch(spec, directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,35 @@ def move(pid: int, own: frozenset[int], others: Collection[int]) -> None:
     :raise OSError: the process is gone, or this one may not do it.
     """
     _settle(pid, lambda _thread, present: present if present <= own else others)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Time that a thread has had since its begin."""
+
+    ran_ns: int
+    waited_ns: int
+    """Time for which it waited for a processor."""
+
+
+def times(pid: int, thread: int) -> Times | None:
+    """Times of a thread of a process; None: it has ended, or this kernel does not count them
+    [Linux: Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat"].
+    """
+    try:
+        ran, waited, _slices = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return Times(int(ran), int(waited))
+
+
+def put(thread: int, cores: Collection[int]) -> None:
+    """Has one thread run on `cores`; nothing happens if it has ended.
+
+    :raise OSError: this process may not do it, or the host has lost all of these processors.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.sched_setaffinity(thread, cores)
 
 
 def named(pid: int, beginning: str) -> frozenset[int]:

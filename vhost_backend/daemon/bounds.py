@@ -97,8 +97,7 @@ def move_processors(config: VmConfig, group: Cgroup, limits: Limits, *, pes: int
         partial(group.limit, limits),
         lambda: group.bound_threads(_ELEMENTS, (), _element_limits(pes)),
     ]
-    if config.quarters.cgroup is not None:
-        steps.insert(0, partial(config.quarters.cgroup.set_processors, vm_limits(config)))
+    steps.insert(0, partial(config.quarters.set_processors, vm_limits(config)))
     for step in steps if are_more else reversed(steps):
         step()
 

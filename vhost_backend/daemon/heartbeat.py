@@ -82,8 +82,8 @@ class KickBell:
 class Heartbeat:
     """Asks one worker for answers while it does something, until `stop` or until the link is closed.
 
-    `on_late` is called when an answer is late, `on_answer` when it has come after all. A worker that does not answer for
-    `lost_s` is lost to its link; one that `account` finds faulty is condemned.
+    `on_look` is called at each look, `on_late` when an answer is late, `on_answer` when it has come after all. A worker
+    that does not answer for `lost_s` is lost to its link; one that `account` finds faulty is condemned.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class Heartbeat:
         *,
         may_ask: Callable[[], bool],
         kicks: Callable[[], Iterable[int]],
+        on_look: Callable[[], None],
         on_late: Callable[[], None],
         on_answer: Callable[[], None],
     ) -> None:
@@ -109,6 +110,7 @@ class Heartbeat:
         self._lost_s = lost_s
         self._may_ask = may_ask
         self._kicks = kicks
+        self._on_look = on_look
         self._on_late = on_late
         self._on_answer = on_answer
         self._loop = asyncio.get_running_loop()
@@ -164,6 +166,7 @@ class Heartbeat:
         if fault := self._account.fault():
             self._link.condemn(fault)
             return
+        self._on_look()
         if self._answer is not None:
             self._check_late()
         elif self._may_ask() and (self._was_woken or self._has_run()):

@@ -17,6 +17,7 @@ from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, different_keys
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.host_status import Ground
@@ -110,7 +111,14 @@ class Daemon:
         self._bus = EventBus(get_logger())
         self._alarms = CpuAlarms()
         self._make_vm = partial(
-            Vm, compiler=compiler, engines=engines, command=command, policy=policy, pace=pace, alarms=self._alarms
+            Vm,
+            compiler=compiler,
+            engines=engines,
+            command=command,
+            policy=policy,
+            pace=pace,
+            alarms=self._alarms,
+            shares=FairShares(),
         )
         self._forks = forks
         self._house = house

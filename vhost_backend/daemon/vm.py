@@ -21,6 +21,7 @@ from vhost_backend.daemon.compile_relay import CompileCounts
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.frontend_side import FrontendSide
 from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
@@ -54,10 +55,11 @@ class Vm:
         *,
         pace: Pace | None = None,
         alarms: CpuAlarms,
+        shares: FairShares,
         control: VmControl | None = None,
     ) -> None:
-        """`pace`: of the workers' heartbeat; None: they have none. `alarms`: the daemon's. `control`: the control system's side of the VM;
-        None: the daemon has no control system.
+        """`pace`: of the workers' heartbeat; None: they have none. `alarms`, `shares`: the daemon's. `control`: the control system's
+        side of the VM; None: the daemon has no control system.
         """
         self._control = control
         self._log = get_logger(vm=config.name)
@@ -66,7 +68,7 @@ class Vm:
         self._space = ConfigSpace(self.allotment, self.state)
         self._rings = Rings(self._log)
         self._region = GuestRegion(config)
-        self._tools = Tools(compiler, engines, command, policy, pace, alarms)
+        self._tools = Tools(compiler, engines, command, policy, pace, alarms, shares)
         self._history = History(known_calls=set() if config.sandbox == "permissive" else None)
         self._lock = asyncio.Lock()
         self._has_waiter = False

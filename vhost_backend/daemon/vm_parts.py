@@ -17,6 +17,7 @@ from vhost_backend.daemon.compile_relay import CompileCounts
 from vhost_backend.daemon.config_space import ConfigSpace
 from vhost_backend.daemon.cpu_account import CpuTime
 from vhost_backend.daemon.engines import Choice, Engines
+from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
@@ -41,6 +42,7 @@ class Tools:
     pace: Pace | None
     """Pace of the heartbeat of serving workers; None: they have none."""
     alarms: CpuAlarms
+    shares: FairShares
 
 
 _HELD: Final = ("memory_used_bytes", "num_contexts", "num_programs", "num_allocations", "in_flight")

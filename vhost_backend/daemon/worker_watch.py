@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from functools import partial
 
 from vhost_backend.cgroups.group import Cgroup
-from vhost_backend.cores import lists, threads
-from vhost_backend.cores.pool import Place
-from vhost_backend.daemon.bounds import bound_elements, elements_of
+from vhost_backend.daemon.bounds import bound_elements
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.daemon.fair_shares import Competitor
 from vhost_backend.daemon.heartbeat import Heartbeat, Pace
 from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.runstate import Runstate
 from vhost_backend.daemon.vm_parts import Tools, VmParts
 from vhost_backend.daemon.worker_clock import WorkerClock
+from vhost_backend.daemon.worker_place import WorkerPlace
 from vhost_backend.quarters import Quarters
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, WorkerLink
@@ -41,13 +40,17 @@ class WorkerWatch:
         self._vm = vm
         self._pace = tools.pace
         self._alarms = tools.alarms
+        self._shares = tools.shares
         self._cpu_time = cpu_time
         self._session = session
         self._notice = notice
         self._is_migrating = is_migrating
         self._pid = 0
         self._heartbeat: Heartbeat | None = None
-        self._placed = contextlib.ExitStack()
+        self._place: WorkerPlace | None = None
+        self._competitor: Competitor | None = None
+        """The worker, if its elements compete with those of other VMs."""
+        self._competing = contextlib.ExitStack()
 
     def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
         """Bounds, weighs and places a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and
@@ -60,7 +63,10 @@ class WorkerWatch:
         if choice.engine == "cpu" and room.cgroup is not None:
             self._bound_elements(pid, room.cgroup)
         if room.place is not None:
-            self._place(link, worker_of(pid), room.place, has_elements=choice.engine == "cpu")
+            has_elements = choice.engine == "cpu"
+            self._place = WorkerPlace(link, worker_of(pid), room.place, self._vm.log, has_elements=has_elements)
+            if self._place.elements and room.place.own is None:
+                self._compete(pid, self._place.elements)
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -80,8 +86,12 @@ class WorkerWatch:
             self._heartbeat.have_patience(self._pace.lost_s(deadline_ns), self._pace.unfinished_s(deadline_ns))
 
     def end(self) -> None:
-        """Ends the heartbeat; a second call does nothing."""
-        self._placed.close()
+        """Ends the watch; a second call does nothing."""
+        place, self._place = self._place, None
+        if place is not None:
+            place.close()
+        self._competitor = None
+        self._competing.close()
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
@@ -94,6 +104,13 @@ class WorkerWatch:
         except OSError as error:
             self._vm.log.warning("weight_not_changed", weight=room.weight.value, why=str(error))
 
+    def _compete(self, pid: int, elements: frozenset[int]) -> None:
+        quarters = self._vm.config.quarters
+        cpu_ns = WorkerClock(pid, self._alarms).cpu_ns
+        competitor = Competitor(worker_of(pid), elements, cpu_ns, quarters.weight, quarters.correct)
+        self._competing.enter_context(self._shares.joined(competitor))
+        self._competitor = competitor
+
     def _bound_elements(self, pid: int, group: Cgroup) -> None:
         try:
             bound_elements(worker_of(pid), group, self._vm.space.pes)
@@ -101,26 +118,6 @@ class WorkerWatch:
             pass  # the worker has just ended
         except OSError as error:
             self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))
-
-    def _place(self, link: WorkerLink, worker: int, place: Place, *, has_elements: bool) -> None:
-        """Has the worker run on the VM's processors, also when the VM gets others."""
-        own = place.own if has_elements else None
-        move = partial(threads.move, worker, place.own or frozenset())
-        if own is not None:
-            self._on_cores(link, place, lambda others: threads.place(worker, elements_of(worker), own, others))
-        else:
-            self._on_cores(link, place, move)  # what it was started from may have run on others
-        self._placed.enter_context(place.pool.watched(lambda: self._on_cores(link, place, move)))
-
-    def _on_cores(self, link: WorkerLink, place: Place, move: Callable[[frozenset[int]], None]) -> None:
-        try:
-            move(place.others)
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # the worker has just ended
-        except threads.RestlessError:
-            link.condemn("starts threads faster than they can be moved to the processors of its VM")
-        except OSError as error:
-            self._vm.log.warning("worker_not_moved", pid=self._pid, cores=lists.shown(place.others), why=str(error))
 
     def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns
@@ -142,9 +139,16 @@ class WorkerWatch:
             lost_s,
             may_ask=lambda: not self._is_migrating(),
             kicks=self._kicks,
+            on_look=self._on_look,
             on_late=self._on_late,
             on_answer=self._on_answer,
         )
+
+    def _on_look(self) -> None:
+        if self._place is not None:
+            self._place.look()
+        if self._competitor is not None:
+            self._shares.wake(self._competitor)
 
     def _on_late(self) -> None:
         self._vm.log.warning("worker_unresponsive", pid=self._pid, guest=True)

@@ -1,0 +1,68 @@
+"""Place of a worker among the host's processors: it stays on those of its VM, also when the VM gets others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from vhost_backend.cores import lists, threads
+from vhost_backend.cores.pins import Pins
+from vhost_backend.cores.pool import Place
+from vhost_backend.daemon.bounds import elements_of
+from vhost_backend.log import Logger
+from vhost_backend.worker_protocol.link import WorkerLink
+
+
+class WorkerPlace:
+    """Keeps one worker, that is ready and whose guest code has not run, on the processors of `place`, until it is closed."""
+
+    def __init__(self, link: WorkerLink, worker: int, place: Place, logger: Logger, *, has_elements: bool) -> None:
+        """`worker`: its process. `has_elements`: threads of it run the VM's processing elements."""
+        self._link = link
+        self._worker: Final = worker
+        self._place = place
+        self._log = logger
+        self._watched = contextlib.ExitStack()
+        self._pins: Pins | None = None
+        self.elements: Final = _elements(worker) if has_elements else frozenset()
+        """Threads that run processing elements."""
+        if self.elements and place.own is not None:
+            self._try(partial(threads.place, worker, self.elements, place.own, place.others))
+        else:
+            self._move()  # what it was started from may have run on others
+        if self.elements:
+            self._pins = Pins(worker, self.elements, lambda: place.elements)
+        self._watched.enter_context(place.pool.watched(self._move))
+
+    def look(self) -> None:
+        """Looks, again and again, whether the elements are busy, for each of which there may be a processor then."""
+        if self._pins is not None:
+            self._try(self._pins.look)
+
+    def close(self) -> None:
+        """Moves nothing any more; a second call does nothing."""
+        self._watched.close()
+
+    def _move(self) -> None:
+        if self._pins is not None:
+            self._try(self._pins.take_out)
+        self._try(partial(threads.move, self._worker, self._place.own or frozenset(), self._place.others))
+
+    def _try(self, move: Callable[[], None]) -> None:
+        try:
+            move()
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the worker has just ended
+        except threads.RestlessError:
+            self._link.condemn("starts threads faster than they can be moved to the processors of its VM")
+        except OSError as error:
+            cores = lists.shown(self._place.others)
+            self._log.warning("worker_not_moved", pid=self._worker, cores=cores, why=str(error))
+
+
+def _elements(worker: int) -> frozenset[int]:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return elements_of(worker)
+    return frozenset()  # it has just ended
