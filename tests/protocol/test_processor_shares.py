@@ -380,6 +380,28 @@ def test_busy_elements_have_a_core_each_until_their_work_ends(tmp_path: Path, ha
 
 
 @needs_two_cores
+def test_vm_of_great_weight_has_a_core_to_itself_while_it_has_work(tmp_path: Path) -> None:
+    every = frozenset(os.sched_getaffinity(0))
+    vms = {"a": {**settings(1, 100 * len(every)), "deadline": "120s"}, "b": settings(2, 100)}
+    with controlled(tmp_path, vms) as (running, _caller, vm), FakeVm(running.socket("b")) as other:
+        quiet = worker_pid(running)
+        other.frontend.wait_health(Health.READY)
+        neighbour = worker_pid(running)
+        guest = Guest(vm, SOURCE)
+        guest.put(0, bytes(8))
+        launch = guest.start_launch("compute_until")
+
+        def is_alone() -> bool:
+            (own,) = cores_of(quiet, elements=True)
+            return len(own) == 1 and cores_of(neighbour, elements=True) == {every - own}
+
+        until(is_alone)
+        guest.put(0, b"\1" * 8, stream=1)
+        assert vm.driver.wait(launch).status == Status.OK
+        until(lambda: cores_of(quiet, elements=True) == cores_of(neighbour, elements=True) == {every})
+
+
+@needs_two_cores
 def test_worker_whose_threads_cannot_be_moved_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts threads faster than the daemon moves them: some would stay on cores that another VM has now."""
     pool = CorePool(os.sched_getaffinity(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from tests.waiting import turns_until, until
 from vhost_backend.cgroups.limits import MAX_WEIGHT, Limits
 from vhost_backend.cgroups.versions import V1, V2
 from vhost_backend.cores import threads
+from vhost_backend.cores.pool import CorePool, Place
 from vhost_backend.cores.shares import MOST, Debts, Use, divide
 from vhost_backend.cores.threads import Times
 from vhost_backend.daemon.fair_shares import Competitor, FairShares
@@ -59,7 +61,7 @@ class Kernel:
             real = {vm: self.weights[vm] * self.factors[vm] * self.bias[vm] for vm in self.weights}
             used = {vm: 2 * PERIOD_S * one / sum(real.values()) for vm, one in real.items()}
             uses = {vm: Use(self.weights[vm], used[vm], 2 * PERIOD_S, is_alone=alone) for vm in used}
-            self.factors = self.debts.settle(uses, PERIOD_S)
+            self.factors = {vm: one.factor for vm, one in self.debts.settle(uses, PERIOD_S).items()}
             for vm, time_s in used.items():
                 self.had[vm] += time_s
         return {vm: time_s / (2 * seconds) for vm, time_s in self.had.items()}
@@ -97,8 +99,9 @@ def test_vms_whose_other_processes_may_have_had_the_share_are_owed_nothing() -> 
 def test_vms_that_do_not_always_have_work_are_owed_nothing() -> None:
     debts: Debts[str] = Debts()
     for _ in range(10):
-        factors = debts.settle({"a": Use(100, 0.01, 0.08), "b": Use(100, 0.1, 0.2)}, PERIOD_S)
-    assert factors["a"] == 1.0
+        standings = debts.settle({"a": Use(100, 0.01, 0.08), "b": Use(100, 0.1, 0.2)}, PERIOD_S)
+    assert standings["a"].entitled_s == pytest.approx(0.055)
+    assert standings["a"].factor == 1.0
 
 
 # ---- of a daemon ---------------------------------------------------------------------------------
@@ -107,13 +110,13 @@ def test_vms_that_do_not_always_have_work_are_owed_nothing() -> None:
 class Worker:
     """A worker with one element, in a VM whose weight is corrected."""
 
-    def __init__(self, weight: int, shares: FairShares, *, fails: bool = False) -> None:
+    def __init__(self, weight: int, pool: CorePool) -> None:
         self.cpu: int | None = 0
         self.factors: list[float] = []
         self.weight = Weight(weight)
-        self.fails = fails
-        self.shares = shares
-        self.one = Competitor(id(self), (1,), lambda: self.cpu, self.weight, self._correct)
+        self.fails = False
+        self.place = Place(pool, None)
+        self.one = Competitor(id(self), (1,), lambda: self.cpu, self.weight, self._correct, self.place, lambda: 1)
 
     def _correct(self, factor: float) -> None:
         if self.fails:
@@ -128,11 +131,15 @@ class Worker:
 class Stage:
     """Workers of one daemon, which always have work, and its clock."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, *weights: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, *weights: int, cores: int = 1) -> None:
         self.now_s = 0.0
         self.waited: dict[int, int] = {}
         self.shares = FairShares(lambda: self.now_s)
-        self.workers = [Worker(weight, self.shares) for weight in weights]
+        self.pool = CorePool(range(cores))
+        self.workers = [Worker(weight, self.pool) for weight in weights]
+        self.stays = [contextlib.ExitStack() for _ in weights]
+        for worker, stay in zip(self.workers, self.stays, strict=True):
+            stay.enter_context(self.shares.joined(worker.one))
         patch.setattr(threads, "times", lambda pid, _thread: Times(0, self.waited.get(pid, 0)))
         self.wake()
         self.shares.look()
@@ -170,8 +177,8 @@ def test_lone_worker_has_its_own_weight_again(monkeypatch: pytest.MonkeyPatch) -
 
 def test_worker_that_ends_has_its_own_weight_again(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch, 100, 100, 100)
-    with stage.shares.joined(stage.workers[0].one):
-        assert stage.look(0.2, 0.4, 0.4)[0] > 1.0
+    assert stage.look(0.2, 0.4, 0.4)[0] > 1.0
+    stage.stays[0].close()
     assert stage.workers[0].factor == 1.0
     stage.workers[1].cpu = None
     assert stage.look(0.0, 0.0, 1.0) == [1.0, 1.0, 1.0]
@@ -183,22 +190,49 @@ def test_host_that_corrects_one_weight_no_more_still_corrects_others(monkeypatch
     assert stage.look(0.3, 0.7)[1] < 1.0
 
 
-def test_daemon_looks_while_two_workers_have_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_that_is_sure_of_its_processors_has_them_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, 300, 100, cores=2)
+    quiet, other = (worker.place for worker in stage.workers)
+    for _ in range(3):
+        assert quiet.elements == other.elements == {0, 1}
+        stage.look(1.0, 0.1)
+    assert (quiet.elements, other.elements) == (frozenset({1}), frozenset({0}))
+    stage.stays[1].close()
+    stage.look(1.0, 0.0)
+    assert quiet.elements == {1}, "the other VM may get another worker"
+    stage.stays[0].close()
+    assert quiet.elements == {0, 1}
+
+
+def test_lone_worker_shares_with_nobody_after_others_have_left_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, 300, 100, cores=2)
+    for _ in range(3):
+        stage.look(1.0, 0.1)
+    stage.stays[1].close()
+    stage.now_s += 11.0
+    stage.wake()
+    stage.look(1.0, 0.0)
+    assert stage.workers[0].place.elements == {0, 1}
+
+
+def test_daemon_looks_while_a_worker_has_work_and_another_might_have(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
     async def story() -> None:
         shares = FairShares()
-        both = [Worker(100, shares) for _ in range(2)]
+        both = [Worker(100, CorePool(range(1))) for _ in range(2)]
         monkeypatch.setattr(shares, "look", lambda: looks.append(len(shares._awake)))
-        shares.wake(both[0].one)
-        assert shares._timer is None, "a lone one costs nothing"
-        shares.wake(both[1].one)
-        await turns_until(lambda: len(looks) > 1)
+        with shares.joined(both[0].one):
+            shares.wake(both[0].one)
+            assert shares._timer is None, "a lone one costs nothing"
+        with shares.joined(both[1].one):
+            shares.wake(both[1].one)
+            await turns_until(lambda: len(looks) > 1)
         shares._awake.clear()
         await turns_until(lambda: shares._timer is None)
 
     asyncio.run(story())
-    assert looks[0] == 2
+    assert looks[0] == 1
 
 
 # ---- of the host ---------------------------------------------------------------------------------

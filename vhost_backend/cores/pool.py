@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -27,12 +27,36 @@ class CorePool:
         """Processors, such that neighbours share as much of the hardware as can be."""
         self._system = system
         self._owners: dict[int, str] = {}
+        self._lent: dict[int, Place] = {}
         self._watchers: list[Callable[[], None]] = []
 
     @property
     def shared(self) -> frozenset[int]:
-        """Processors that no VM has for its own."""
-        return self.cores.difference(self._owners)
+        """Processors that no VM has for its own, or for now."""
+        return self.cores.difference(self._owners, self._lent)
+
+    @property
+    def competed(self) -> int:
+        """Number of processors that VMs share which have none for their own, with those that are lent to some of them."""
+        return len(self.cores) - len(self._owners)
+
+    def lend(self, loans: Mapping[Place, int]) -> None:
+        """Gives each of these VMs, which have none for their own, so many of the shared processors for now, and takes back
+        those of all others. One at least stays for others: what is beyond is not lent.
+        """
+        before = self._lent
+        self._take_back({place for place in before.values() if len(place.lent) != loans.get(place)})
+        for place, count in loans.items():
+            if not place.lent and count < len(self.shared):
+                place.lent = self._nearest(self.shared, count)
+                self._lent = {**self._lent, **dict.fromkeys(place.lent, place)}
+        if self._lent != before:
+            self._tell()
+
+    def _take_back(self, places: Collection[Place]) -> None:
+        for place in places:
+            place.lent = frozenset()
+        self._lent = {core: place for core, place in self._lent.items() if place not in places}
 
     @contextlib.contextmanager
     def watched(self, moved: Callable[[], None]) -> Iterator[None]:
@@ -50,9 +74,20 @@ class CorePool:
         :raise HostError: other VMs have those processors, this process may not use them, or none would be left to others.
         """
         if wanted is None:
-            yield Place(self, None)
+            place = Place(self, None)
+            try:
+                yield place
+            finally:
+                if place.lent:
+                    self._take_back({place})
+                    self._tell()
             return
-        own = self._chosen(vm, wanted, pes or 1)
+        self._take_back(set(self._lent.values()))
+        try:
+            own = self._chosen(vm, wanted, pes or 1)
+        except HostError:
+            self._tell()
+            raise
         self._owners |= dict.fromkeys(own, vm)
         self._tell()
         try:
@@ -109,16 +144,18 @@ class Place:
         """`own`: those that are the VM's own; None: it has none."""
         self.pool = pool
         self.own = own
+        self.lent: frozenset[int] = frozenset()
+        """Processors that a VM which has none for its own has to itself for now (`CorePool.lend`)."""
 
     @property
     def elements(self) -> frozenset[int]:
         """Processors on which the VM's processing elements run."""
-        return self.pool.shared if self.own is None else self.own
+        return self.own or self.lent or self.pool.shared
 
     @property
     def others(self) -> frozenset[int]:
         """Processors on which the VM's other threads run, which serve its elements."""
-        return self.pool.shared | (self.own or frozenset())
+        return self.pool.shared | (self.own or self.lent)
 
 
 def _location(core: int, system: Path) -> tuple[int, int, int]:

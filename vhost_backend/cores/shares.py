@@ -52,25 +52,38 @@ def divide(total: float, claims: Sequence[tuple[float, float]]) -> list[float]:
     return parts
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a VM stands to what it is entitled to."""
+
+    entitled_s: float
+    """Time of processors that was due to it, as its weight and what others wanted are."""
+    factor: float
+    """By what to multiply its weight, so that it gets what it is owed."""
+
+
 class Debts(Generic[_Key]):
     """Time of processors that VMs are owed, or owe."""
 
     def __init__(self) -> None:
         self._owed_s: dict[_Key, float] = {}
 
-    def settle(self, uses: Mapping[_Key, Use], elapsed_s: float) -> dict[_Key, float]:
-        """Takes into account what VMs have had in the last `elapsed_s`; returns by what to multiply the weight of each.
+    def settle(self, uses: Mapping[_Key, Use], elapsed_s: float) -> dict[_Key, Standing]:
+        """Takes into account what VMs have had in the last `elapsed_s`; returns how each stands.
 
-        VMs that are not in `uses` are forgotten.
+        VMs that are not in `uses` are forgotten. A lone one is owed nothing.
         """
         entitled = divide(
             sum(use.used_s for use in uses.values()), [(use.weight, use.wanted_s) for use in uses.values()]
         )
         self._owed_s = {
-            key: self._now_owed_s(key, use, part_s, elapsed_s)
+            key: self._now_owed_s(key, use, part_s, elapsed_s) if len(uses) > 1 else 0.0
             for (key, use), part_s in zip(uses.items(), entitled, strict=True)
         }
-        return {key: _factor(self._owed_s[key], part_s / elapsed_s) for key, part_s in zip(uses, entitled, strict=True)}
+        return {
+            key: Standing(part_s, _factor(self._owed_s[key], part_s / elapsed_s))
+            for key, part_s in zip(uses, entitled, strict=True)
+        }
 
     def _now_owed_s(self, key: _Key, use: Use, entitled_s: float, elapsed_s: float) -> float:
         before_s = self._owed_s.get(key, 0.0)

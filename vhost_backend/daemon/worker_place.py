@@ -48,7 +48,11 @@ class WorkerPlace:
     def _move(self) -> None:
         if self._pins is not None:
             self._try(self._pins.take_out)
-        self._try(partial(threads.move, self._worker, self._place.own or frozenset(), self._place.others))
+        place = self._place
+        if place.lent and self.elements:
+            self._try(partial(threads.place, self._worker, self.elements, place.lent, place.others))
+        else:
+            self._try(partial(threads.move, self._worker, place.own or frozenset(), place.others))
 
     def _try(self, move: Callable[[], None]) -> None:
         try:

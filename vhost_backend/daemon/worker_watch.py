@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.cores.pool import Place
 from vhost_backend.daemon.bounds import bound_elements
 from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.cpu_account import CpuAccount, CpuTime
@@ -66,7 +67,7 @@ class WorkerWatch:
             has_elements = choice.engine == "cpu"
             self._place = WorkerPlace(link, worker_of(pid), room.place, self._vm.log, has_elements=has_elements)
             if self._place.elements and room.place.own is None:
-                self._compete(pid, self._place.elements)
+                self._compete(pid, self._place.elements, room.place)
         if self._pace is not None:
             self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
 
@@ -104,10 +105,12 @@ class WorkerWatch:
         except OSError as error:
             self._vm.log.warning("weight_not_changed", weight=room.weight.value, why=str(error))
 
-    def _compete(self, pid: int, elements: frozenset[int]) -> None:
+    def _compete(self, pid: int, elements: frozenset[int], place: Place) -> None:
         quarters = self._vm.config.quarters
         cpu_ns = WorkerClock(pid, self._alarms).cpu_ns
-        competitor = Competitor(worker_of(pid), elements, cpu_ns, quarters.weight, quarters.correct)
+        competitor = Competitor(
+            worker_of(pid), elements, cpu_ns, quarters.weight, quarters.correct, place, lambda: self._vm.space.pes
+        )
         self._competing.enter_context(self._shares.joined(competitor))
         self._competitor = competitor
 
