@@ -165,11 +165,11 @@ def sized(ours: OurDevice, pes: int, target_ms: float) -> Workload:
 
 
 @contextmanager
-def computing(ours: OurDevice, made: Workload) -> Iterator[Job]:
-    """Job of launches of a kernel, whose result is verified at begin and end."""
+def computing(ours: OurDevice, made: Workload, depth: int = DEPTH) -> Iterator[Job]:
+    """Job of launches of a kernel, `depth` in each stream, whose result is verified at begin and end."""
     room = (ours.driver.take(_ROOM), _ROOM)
     with on_device(ours.device, made, room) as work:
-        yield Launches(ours, work.launches(DEPTH, STREAMS))
+        yield Launches(ours, work.launches(depth, STREAMS))
         work.prove()
 
 

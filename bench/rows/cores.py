@@ -235,11 +235,13 @@ def _quarter(lab: Lab) -> int:
 @row(*_noises(NOISE), *(name for kind in _KINDS for name in _noises(NOISE, kind)))
 def noisy_neighbours(lab: Lab) -> Iterator[Outcome]:
     """How much longer launches of a VM take, on average and at the 99th percentile, when its neighbours are greedy than
-    when they are idle. The VM has a quarter of the cores, one at least, and a weight that entitles it to as many.
+    when they are idle. The VM has a quarter of the cores, one at least, and a weight that entitles it to as many. The
+    neighbours' drivers, which are no VMs' processes, keep off the last ones, which it may get lent.
     """
     pes = _quarter(lab)
     quiet = HostVm("quiet", pes, max(1, 100 * NEIGHBOURS * pes // (lab.threads - pes)))
-    yield from _beside_noise(lab, NOISE, quiet, f"weight {quiet.weight}")
+    there = sorted(os.sched_getaffinity(0))
+    yield from _beside_noise(lab, NOISE, quiet, f"weight {quiet.weight}", there[:-pes])
 
 
 @row(*_noises(NOISE_BESIDE_OWN), *(name for kind in _KINDS for name in _noises(NOISE_BESIDE_OWN, kind)))

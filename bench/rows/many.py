@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from bench import frontend
-from bench.greed import computing, greedy, rates, sized
+from bench.greed import DEPTH, computing, greedy, rates, sized
 from bench.host_vms import HostVm, connected, daemon, running
 from bench.lab import Lab
 from bench.processes import proportional_mib
@@ -28,6 +28,8 @@ from virtio_proto.schema import Health, Opcode
 COUNTS: Final = (1, 16, 64, 256)
 """Numbers of VMs. The last one is left out of quick runs."""
 LAUNCH_MS: Final = 1.0
+IN_FLIGHT: Final = 128
+"""Launches in each stream of all VMs together, that the last of many VMs does not wait for too long."""
 IDLE_GOAL: Final = Goal("value", "<", 1.0)
 IDLE_GOAL_AT: Final = 64
 UNTIL_THEY_REST_S: Final = 3.0
@@ -111,7 +113,8 @@ def _requests(lab: Lab, name: str, stack: ExitStack, ours: list[OurDevice]) -> I
     theirs, own = alternate(lab.samples(9, 3), alone, among)
     yield outcome(f"{name}_null_us_p50", own, "us", "lower", theirs, against=f"{LONE}, both idle")
     made = sized(lone, lab.threads, LAUNCH_MS)
-    (by_lone, *jobs) = (stack.enter_context(computing(one, made)) for one in (lone, *ours))
+    depth = max(1, min(DEPTH, IN_FLIGHT // len(ours)))
+    (by_lone, *jobs) = (stack.enter_context(computing(one, made, depth)) for one in (lone, *ours))
     seconds = lab.samples(4, 2) + len(ours) / 32
     theirs, own = alternate(
         lab.samples(3, 2), lambda: sum(rates([by_lone], seconds)), lambda: sum(rates(jobs, seconds))
