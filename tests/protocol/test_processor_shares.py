@@ -360,7 +360,7 @@ def test_threads_that_guest_code_starts_stay_on_its_own_cores(tmp_path: Path) ->
 @needs_two_cores
 @pytest.mark.parametrize("has_own", [False, True])
 def test_busy_elements_have_a_core_each_until_their_work_ends(tmp_path: Path, has_own: bool) -> None:
-    """A VM with cores of its own has them all, but for one that is left to others; another one shares all there are."""
+    """A VM with cores of its own has them all, but for one that is left to others; a VM without shares all there are."""
     every = sorted(os.sched_getaffinity(0))
     if has_own and len(every) < PES + 1:
         pytest.skip("needs a processor more than the VM has elements")

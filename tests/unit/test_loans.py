@@ -24,7 +24,7 @@ def looks(loans: Loans[str], count: int, cores: int = 2, **claims: Claim) -> lis
 
 
 def test_vm_that_always_has_work_gets_processors_that_are_surely_its_own() -> None:
-    """So it has them already when others begin."""
+    """It has them already when others begin."""
     loans: Loans[str] = Loans()
     assert looks(loans, 4, a=SURE, b=IDLE) == [set(), set(), {"a"}, {"a"}]
     assert looks(loans, 2, a=SURE, b=GREEDY) == [{"a"}, {"a"}]

@@ -21,14 +21,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a VM wants and may have, in processors on average."""
+    """Wants and rights of a VM, in processors on average."""
 
     elements: int
     wanted: float
     entitled: float
-    """As others' wants are now."""
+    """Right to processors, as others' wants are now."""
     sure: float
-    """If all others always had work."""
+    """Right to processors if all others always had work."""
 
     def is_whole(self, others_wanted: float, cores: int) -> bool:
         """True if the VM is entitled to a processor for each element, has work for them, and others could be in its way."""

@@ -26,13 +26,13 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a VM has had in some time."""
+    """Use of processors by a VM in some time."""
 
     weight: float
     used_s: float
     """Time of processors that it has used."""
     wanted_s: float
-    """The same and, for each of its processing elements, the time for which it waited for a processor."""
+    """Time of processors that it has used and, for each of its processing elements, the time for which it waited for a processor."""
     is_alone: bool = True
     """False: other processes of the VM may have used its share, too."""
 

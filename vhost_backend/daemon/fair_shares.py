@@ -21,7 +21,7 @@ PERIOD_S: Final = 0.1
 _COST: Final = 0.01
 """Most of a processor that the looks take: they become rarer where there are many VMs."""
 _RETURNS_S: Final = 10.0
-"""Time for which a VM whose worker has ended still counts: it may get another one."""
+"""Time for which a VM whose worker has ended still counts: it may get a new one."""
 _AWAKE_S: Final = 1.0
 """Time for which a VM counts as one that has work after its worker was seen to do something."""
 
@@ -59,7 +59,7 @@ class FairShares:
         self._awake: dict[Competitor, float] = {}
         """Time until which each counts as one that has work."""
         self._seen: dict[Competitor, _Seen] = {}
-        """What each has had, at the last look."""
+        """Clocks of each, at the last look."""
         self._seen_s = 0.0
         self._debts: Debts[Competitor] = Debts()
         self._loans: Loans[Competitor] = Loans()
@@ -126,7 +126,7 @@ class FairShares:
 
 
 def _seen(one: Competitor) -> _Seen | None:
-    """What a worker has had; None: it is gone."""
+    """Clocks of a worker; None: it is gone."""
     cpu_ns = one.cpu_ns()
     if cpu_ns is None:
         return None
