@@ -204,6 +204,23 @@ def test_worker_that_is_sure_of_its_processors_has_them_to_itself(monkeypatch: p
     assert quiet.elements == {0, 1}
 
 
+def test_loans_are_rare_where_moving_all_threads_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest whose work begins and ends again and again does not keep the daemon busy."""
+    stage = Stage(monkeypatch, 300, 100, cores=2)
+    moves: list[float] = []
+
+    def move() -> None:
+        moves.append(stage.now_s)
+        stage.now_s += 0.05
+
+    with stage.pool.watched(move):
+        for _ in range(100):
+            for part in (1.0, 1.0, 1.0, 1.0, 0.0, 0.0):
+                stage.wake()
+                stage.look(part, 0.1)
+    assert 0 < 0.05 * len(moves) < 2 * 0.02 * stage.now_s
+
+
 def test_lone_worker_shares_with_nobody_after_others_have_left_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch, 300, 100, cores=2)
     for _ in range(3):

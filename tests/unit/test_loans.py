@@ -50,6 +50,15 @@ def test_loan_ends_soon_after_the_work_and_not_at_a_pause() -> None:
     assert looks(loans, 3, a=SURE) == [set(), set(), {"a"}], "one that was away begins anew"
 
 
+def test_loan_that_may_not_begin_may_end() -> None:
+    loans: Loans[str] = Loans()
+    claims = {"a": SURE}
+    assert [loans.look(claims, 2, may_begin=False) for _ in range(4)] == [set()] * 4
+    assert loans.look(claims, 2) == {"a"}
+    assert loans.look(claims, 2, may_begin=False) == {"a"}
+    assert [loans.look({}, 2, may_begin=False)] == [set()]
+
+
 def test_one_processor_stays_for_others() -> None:
     loans: Loans[str] = Loans()
     pairs = {name: Claim(elements=2, wanted=2.0, entitled=2.0, sure=2.0) for name in "abc"}

@@ -46,15 +46,18 @@ class Loans(Generic[_Key]):
         """Looks in a row, at most `_LOOKS`, at which a VM was one for a loan."""
         self._lent: set[_Key] = set()
 
-    def look(self, claims: Mapping[_Key, Claim], cores: int) -> set[_Key]:
-        """Returns the VMs that are to have as many processors lent as they have elements, of `cores`; one stays for others."""
+    def look(self, claims: Mapping[_Key, Claim], cores: int, *, may_begin: bool = True) -> set[_Key]:
+        """Returns the VMs that are to have as many processors lent as they have elements, of `cores`; one stays for others.
+
+        `may_begin`: a loan may begin now. It may end at any time.
+        """
         wanted = sum(claim.wanted for claim in claims.values())
         for key, claim in claims.items():
             is_due = claim.is_whole(wanted - claim.wanted, cores)
             self._looks[key] = min(_LOOKS, max(0, self._looks.get(key, 0) + (1 if is_due else -2)))
         self._looks = {key: looks for key, looks in self._looks.items() if key in claims}
         kept = [key for key in claims if key in self._lent and self._looks[key] > 0]
-        fresh = [key for key in claims if key not in self._lent and self._looks[key] == _LOOKS]
+        fresh = [key for key in claims if may_begin and key not in self._lent and self._looks[key] == _LOOKS]
         self._lent = set()
         for key in (*kept, *fresh):
             if claims[key].elements < cores:

@@ -40,9 +40,9 @@ class CorePool:
         """Number of processors that VMs share which have none for their own, with those that are lent to some of them."""
         return len(self.cores) - len(self._owners)
 
-    def lend(self, loans: Mapping[Place, int]) -> None:
+    def lend(self, loans: Mapping[Place, int]) -> bool:
         """Gives each of these VMs, which have none for their own, so many of the shared processors for now, and takes back
-        those of all others. One at least stays for others: what is beyond is not lent.
+        those of all others. One at least stays for others: what is beyond is not lent. False: all is as before.
         """
         before = self._lent
         self._take_back({place for place in before.values() if len(place.lent) != loans.get(place)})
@@ -50,8 +50,10 @@ class CorePool:
             if not place.lent and count < len(self.shared):
                 place.lent = self._nearest(self.shared, count)
                 self._lent = {**self._lent, **dict.fromkeys(place.lent, place)}
-        if self._lent != before:
-            self._tell()
+        if self._lent == before:
+            return False
+        self._tell()
+        return True
 
     def _take_back(self, places: Collection[Place]) -> None:
         for place in places:

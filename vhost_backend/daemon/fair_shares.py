@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from vhost_backend.cores import threads
 from vhost_backend.cores.loans import Claim, Loans
-from vhost_backend.cores.pool import Place
+from vhost_backend.cores.pool import CorePool, Place
 from vhost_backend.cores.shares import Debts, Standing, Use
 from vhost_backend.quarters import Weight
 
 PERIOD_S: Final = 0.1
 """Time between two looks at VMs that have work."""
 _COST: Final = 0.01
-"""Most of a processor that the looks take: they become rarer where there are many VMs."""
+"""Most of a processor that reading clocks takes: looks become rarer where there are many VMs."""
+_MOVING_COST: Final = 0.02
+"""Most of a processor that moving threads of all VMs takes, when processors are lent: loans begin more rarely then."""
 _RETURNS_S: Final = 10.0
 """Time for which a VM whose worker has ended still counts: it may get a new one."""
 _AWAKE_S: Final = 1.0
@@ -64,6 +66,10 @@ class FairShares:
         self._debts: Debts[Competitor] = Debts()
         self._loans: Loans[Competitor] = Loans()
         self._timer: asyncio.TimerHandle | None = None
+        self._reading_s = 0.0
+        """Time that reading the clocks took at the last look."""
+        self._lends_from_s = 0.0
+        """Time before which no loan begins."""
 
     @contextlib.contextmanager
     def joined(self, one: Competitor) -> Iterator[None]:
@@ -86,10 +92,10 @@ class FairShares:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._on_time)
 
     def _on_time(self) -> None:
-        begin_s, self._timer = self._now_s(), None
+        self._timer = None
         self.look()
         if self._is_of_use:
-            wait_s = max(PERIOD_S, (self._now_s() - begin_s) / _COST)
+            wait_s = max(PERIOD_S, self._reading_s / _COST)
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_time)
 
     def look(self) -> None:
@@ -100,14 +106,22 @@ class FairShares:
         found = {one: _seen(one) for one in self._awake} if self._is_of_use else {}
         self._seen = {one: seen for one, seen in found.items() if seen is not None}
         self._seen_s = now_s
+        self._reading_s = self._now_s() - now_s
         uses = {one: _use(one, before[one], seen) for one, seen in self._seen.items() if one in before}
         elapsed_s = now_s - before_s
         standings = self._debts.settle(uses, elapsed_s)
         for one in before:
             self._correct(one, standings[one].factor if one in standings else 1.0)
+        claims = {one: self._claim(one, uses[one], standing, elapsed_s) for one, standing in standings.items()}
         for pool in {one.place.pool for one in before}:
-            claims = {one: self._claim(one, uses[one], standing, elapsed_s) for one, standing in standings.items()}
-            pool.lend({one.place: one.count() for one in self._loans.look(claims, pool.competed)})
+            self._lend(pool, claims)
+
+    def _lend(self, pool: CorePool, claims: Mapping[Competitor, Claim]) -> None:
+        begin_s = self._now_s()
+        loans = self._loans.look(claims, pool.competed, may_begin=begin_s >= self._lends_from_s)
+        if pool.lend({one.place: one.count() for one in loans}):
+            end_s = self._now_s()
+            self._lends_from_s = end_s + (end_s - begin_s) / _MOVING_COST
 
     @property
     def _is_of_use(self) -> bool:
