@@ -365,6 +365,8 @@ class FakeHost:
         return {"added": [fields["vm"]], "removed": [], "changed": [], "waiting": []}
 
     def do_remove_vm(self, fields: Fields) -> Any:
+        if self.world.left_out.pop(fields["vm"], ""):
+            return {"added": [], "removed": [fields["vm"]], "changed": [], "waiting": []}
         vm = self._vm(fields)
         self.removals.append(fields)
         if fields.get("now"):

@@ -193,6 +193,28 @@ def test_daemon_starts_without_the_added_vms_that_it_cannot_serve(host: AddingHo
         assert "left_out" not in host.caller.ask("status")
 
 
+def test_vms_that_cannot_be_served_are_tried_again_or_forgotten(host: AddingHost) -> None:
+    with running(host):
+        for name in "bc":
+            host.add(name, persist=True)
+    for name in "bc":
+        host.socket(name).mkdir()
+    with running(host):
+        assert host.caller.ask("status")["left_out"].keys() == {"b", "c"}
+        assert host.caller.ask("reload_vms")["added"] == []
+        host.socket("b").rmdir()
+        assert host.caller.ask("reload_vms")["added"] == ["b"]
+        assert is_served(host, "b")
+        assert host.caller.ask("status")["left_out"].keys() == {"c"}
+        assert host.caller.ask("remove_vm", vm="c")["removed"] == ["c"]
+        assert "left_out" not in host.caller.ask("status")
+        with pytest.raises(ApiRefusedError, match="no VM"):
+            host.caller.ask("remove_vm", vm="c")
+    host.socket("c").rmdir()
+    with running(host):
+        assert host.origins() == {"a": "file", "b": "persisted"}
+
+
 def test_damaged_state_is_told_and_kept(host: AddingHost, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     state = tmp_path / "state" / "added-vms.json"

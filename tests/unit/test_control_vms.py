@@ -56,6 +56,8 @@ def test_vm_is_removed(tmp_path: Path) -> None:
         assert rig.host.asked == [("web1", False), ("web2", True)]
         refused = await client.refusal("remove_vm", vm="web3")
         assert (refused.kind, str(refused)) == ("unknown", "unknown: no VM web3; there is: web1, web2")
+        rig.host.vms.append("web3")  # one that was to stay and cannot be served
+        assert (await client.ask("remove_vm", vm="web3"))["removed"] == ["web3"]
 
     tell(tmp_path, story)
 

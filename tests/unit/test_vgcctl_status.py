@@ -89,7 +89,7 @@ def test_vms_that_were_to_stay_and_cannot_be_served_need_attention(tmp_path: Pat
         daemon.world.left_out = {"web9": "vms.web9.socket is '/run/9'; allowed: another path"}
         ran = await vgcctl("status", "--daemon", daemon.url)
         assert (ran.code, ran.lines[0]) == (ATTENTION, "needs attention: 1 thing")
-        assert "h1/web9  was added to stay, and could not be served when vgcd started: vms.web9.socket" in ran.lines[1]
+        assert "h1/web9  was added to stay, and cannot be served: vms.web9.socket" in ran.lines[1]
 
     with_daemon(tmp_path, test)
 

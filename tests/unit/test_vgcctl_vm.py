@@ -91,6 +91,19 @@ def test_vm_is_removed(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
+def test_vm_that_cannot_be_served_is_forgotten(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.left_out = {"web8": "no room", "web9": "no room"}
+        for name in ("web8", "h1/web9"):
+            done = await vgcctl("vm", "remove", name, "--daemon", daemon.url)
+            assert (done.code, f"h1: removed {name.removeprefix('h1/')}" in done.err) == (0, True)
+        for name in ("web9", "h2/web8"):
+            refused = await vgcctl("vm", "remove", name, "--daemon", daemon.url)
+            assert (refused.code, f"no VM is called '{name}'" in refused.err) == (3, True)
+
+    with_daemon(tmp_path, test)
+
+
 def test_limits_are_shown_with_what_is_used(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         shown = await vgcctl("vm", "limits", "h1-vm0", "--daemon", daemon.url)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -241,7 +241,9 @@ class Daemon:
     def _leave_out(self, store: VmStore, name: str, settings: Settings, error: VgcError) -> None:
         store.left_out[name] = settings
         self._left_out[name] = "; ".join(str(error).splitlines())
-        advice = f"it stays in {store.file} until a VM of its name is added"
+        advice = (
+            f"it stays in {store.file}, and a reload tries it again, until it is removed or a VM of its name is added"
+        )
         self._log.error("added_vm_not_served", vm=name, problems=str(error).splitlines(), advice=advice)
 
     def _refuse_changes(self) -> None:
@@ -295,14 +297,16 @@ class Daemon:
         config = await asyncio.to_thread(self._source)
         done = await self._rebase(config, now=now)
         configure(config.log.format, config.log.level)
-        return done
+        return replace(done, added=(*done.added, *await self._retry_left_out()))
 
     async def remove(self, name: str, *, now: bool = False) -> Reload:
-        """Serves a VM no more once its frontend has gone, or `now`.
+        """Serves a VM no more once its frontend has gone, or `now`; forgets one that was to stay and cannot be served.
 
         :raise ConfigError: it is the last one, with which the daemon would end, or no VM has this name.
         """
         async with self._changing:
+            if name in self.left_out:
+                return await self._forget(name)
             if name not in self._served:
                 raise ConfigError([f"no VM {name}; there is: {', '.join(self._served)}"])
             if self.origin(name) == "leaving":
@@ -327,6 +331,35 @@ class Daemon:
                 raise ConfigError([f"{name} cannot persist: vgcd has no configuration file; allowed: without persist"])
             roll = self._roll.with_added(name, AddedVm(settings, persists))
             return await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+
+    async def _forget(self, name: str) -> Reload:
+        """Takes a VM that cannot be served out of those that outlast the daemon.
+
+        :raise HostError: they cannot be saved; then nothing changes.
+        """
+        assert self._store is not None
+        settings = self._store.left_out.pop(name)
+        try:
+            await asyncio.to_thread(self._store.save, self._roll.persistent())
+        except VgcError:
+            self._store.left_out[name] = settings
+            raise
+        return Reload(removed=(name,))
+
+    async def _retry_left_out(self) -> tuple[str, ...]:
+        """Serves VMs that were to stay and could not be served when the daemon started, as far as they can be now."""
+        back = []
+        for name in self.left_out:
+            assert self._store is not None
+            settings = self._store.left_out[name]
+            try:
+                roll = self._roll.with_added(name, AddedVm(settings, persists=True))
+                await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+            except VgcError as error:
+                self._left_out[name] = "; ".join(str(error).splitlines())
+            else:
+                back.append(name)
+        return tuple(back)
 
     @property
     def left_out(self) -> dict[str, str]:

@@ -14,9 +14,10 @@ from control_center.cli.context import Context, find_vm, printable, report_failu
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import duration, size
-from control_center.cli.problems import OK, UsageError
+from control_center.cli.problems import OK, RefusalError, UsageError
 from virtio_proto.control import latency
 from virtio_proto.control.verbs.hosts import Topology
+from virtio_proto.control.verbs.status import Status
 from virtio_proto.control.verbs.vms import (
     LIMIT_NAMES,
     AddVm,
@@ -239,13 +240,38 @@ async def _only_host(context: Context) -> str:
 
 
 async def _remove(context: Context) -> int:
-    host, vm = await find_vm(context.link, context.given.vm)
-    changes = await context.link.ask(RemoveVm.Request(vm=vm["vm"], now=context.given.now), host)
+    host, vm = await _to_remove(context)
+    changes = await context.link.ask(RemoveVm.Request(vm=vm, now=context.given.now), host)
     if context.out.as_json:
         context.out.json(changes)
     else:
         context.out.note(f"{host}: {_told(changes)}")
     return OK
+
+
+async def _to_remove(context: Context) -> tuple[str, str]:
+    """Host and name of a VM that is served, or that was to stay and cannot be served.
+
+    :raise RefusalError: no VM has that name, or several have.
+    """
+    try:
+        host, vm = await find_vm(context.link, context.given.vm)
+    except RefusalError:
+        wanted, _, name = context.given.vm.rpartition("/")
+        left_out = [host for host in await _hosts_without(context, name) if wanted in ("", host)]
+        if len(left_out) != 1:
+            raise
+        return left_out[0], name
+    return host, vm["vm"]
+
+
+async def _hosts_without(context: Context, vm: str) -> list[str]:
+    """Hosts on which a VM of that name was to stay and cannot be served, as far as they tell."""
+    try:
+        statuses = (await context.link.ask(Status.Request()))["hosts"]
+    except RefusalError:
+        return []
+    return [host for host, status in statuses.items() if vm in status.get("left_out", {})]
 
 
 async def _limits(context: Context) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from vhost_backend.control.api.commands import Caller, Handler
@@ -46,7 +47,13 @@ class VmCommands:
             raise RefusedError("failed", str(error)) from None
 
     async def _remove(self, caller: Caller, asked: RemoveVm.Request) -> VmChanges:
-        side = self._registry.side(caller.peer, asked.vm)
+        try:
+            side = self._registry.side(caller.peer, asked.vm)
+        except RefusedError:
+            if caller.peer.vms is None:
+                with contextlib.suppress(HostRefusedError):  # it may be one that was to stay and cannot be served
+                    return await self._host.remove(asked.vm, now=asked.now)
+            raise
         try:
             return await self._host.remove(side.name, now=asked.now)
         except HostRefusedError as error:

@@ -43,8 +43,7 @@ class HostStatus(TypedDict):
     channels: int
     """Open channels."""
     left_out: NotRequired[dict[str, str]]
-    """VMs that were added to stay and could not be served when the daemon started, each with the reason; absent if it serves
-    all."""
+    """VMs that were added to stay and cannot be served, each with the reason; absent if all are served."""
 
 
 class Statuses(TypedDict):
