@@ -32,7 +32,6 @@ _Noreturn static void run_init(int lifeline)
 {
     char byte;
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)prctl(PR_SET_NAME, "vgc-init", 0, 0, 0);
     vgc_drop_capabilities();
     vgc_check(dup2(lifeline, 0), "file descriptors", "dup2");
     vgc_check(syscall(SYS_close_range, 1, ~0U, 0), "close_range (Linux 5.9)", "close_range");
@@ -45,13 +44,17 @@ _Noreturn static void run_init(int lifeline)
 static struct init_process start_init(void)
 {
     int ends[2];
+    char own_name[16] = "";
     vgc_check(pipe2(ends, O_CLOEXEC), "file descriptors", "pipe2");
+    (void)prctl(PR_GET_NAME, own_name, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "vgc-init", 0, 0, 0); /* inherited: by it the daemon tells init from the job at any time */
     pid_t pid = fork();
     vgc_check(pid, "PID namespaces", "fork");
     if (pid == 0) {
         close(ends[1]);
         run_init(ends[0]);
     }
+    (void)prctl(PR_SET_NAME, own_name, 0, 0, 0);
     close(ends[0]);
     return (struct init_process){.pid = pid, .lifeline = ends[1]};
 }
