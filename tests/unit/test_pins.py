@@ -27,7 +27,7 @@ class Host:
         self.wanted: dict[int, int | None] = dict.fromkeys(range(10, 10 + elements), 0)
         self.put: dict[int, frozenset[int]] = {}
         patch.setattr(threads, "times", lambda _pid, thread: self.times(thread))
-        patch.setattr(threads, "put", lambda thread, on: self.put.__setitem__(thread, frozenset(on)))
+        patch.setattr(threads, "put", lambda _pid, thread, on: self.put.__setitem__(thread, frozenset(on)))
         self.pins = Pins(1, self.wanted, lambda: self.cores, lambda: self.now)
         self.pins.look()
 
@@ -124,3 +124,11 @@ def test_threads_that_compute_are_busy_however_loaded_the_host_is(spinners: tupl
     assert [os.sched_getaffinity(thread) for thread in elements] == [{core} for core in cores]
     watch.take_out()
     assert [os.sched_getaffinity(thread) for thread in elements] == [set(cores)] * 2
+
+
+def test_thread_whose_number_a_stranger_has_is_left_alone(spinners: tuple[int, list[int]]) -> None:
+    """Guest code may end an element's thread, and another process gets its number."""
+    before = os.sched_getaffinity(0)
+    for stranger in spinners[1]:
+        threads.put(os.getpid(), stranger, {min(before)})
+    assert [os.sched_getaffinity(stranger) for stranger in spinners[1]] == [before] * 2

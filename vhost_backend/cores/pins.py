@@ -56,7 +56,7 @@ class Pins:
             if not self._are_set:
                 self._are_set = True
                 for thread, core in zip(busy, sorted(cores), strict=True):
-                    threads.put(thread, {core})
+                    threads.put(self._pid, thread, {core})
         else:
             self.take_out()
 
@@ -68,7 +68,7 @@ class Pins:
         if self._are_set:
             self._are_set = False
             for thread in self._elements:
-                threads.put(thread, self._cores())
+                threads.put(self._pid, thread, self._cores())
 
     def _busy(self) -> list[int]:
         part = _STILL_BUSY if self._are_set else _BUSY

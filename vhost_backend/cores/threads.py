@@ -74,13 +74,14 @@ def times(pid: int, thread: int) -> Times | None:
     return Times(int(ran), int(waited))
 
 
-def put(thread: int, cores: Collection[int]) -> None:
-    """Has one thread run on `cores`; nothing happens if it has ended.
+def put(pid: int, thread: int, cores: Collection[int]) -> None:
+    """Has one thread of a process run on `cores`; nothing happens if it has ended, as its number may be a stranger's by now.
 
     :raise OSError: this process may not do it, or the host has lost all of these processors.
     """
-    with contextlib.suppress(ProcessLookupError):
-        os.sched_setaffinity(thread, cores)
+    if Path(f"/proc/{pid}/task/{thread}").exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cores)
 
 
 def named(pid: int, beginning: str) -> frozenset[int]:
