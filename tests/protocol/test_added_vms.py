@@ -211,8 +211,16 @@ def test_vms_that_cannot_be_served_are_tried_again_or_forgotten(host: AddingHost
         with pytest.raises(ApiRefusedError, match="no VM"):
             host.caller.ask("remove_vm", vm="c")
     host.socket("c").rmdir()
+    host.socket("b").unlink(missing_ok=True)
+    host.socket("b").mkdir()
     with running(host):
-        assert host.origins() == {"a": "file", "b": "persisted"}
+        assert host.caller.ask("status")["left_out"].keys() == {"b"}
+        host.write({"a": {}, "b": {"socket": str(host.socket("x"))}})
+        host.caller.ask("reload_vms")
+        assert host.origins() == {"a": "file", "b": "file"}
+        assert "left_out" not in host.caller.ask("status"), "the file has a VM of its name"
+        assert host.caller.ask("remove_vm", vm="b")["removed"] == ["b"]
+        assert host.origins() == {"a": "file"}
 
 
 def test_damaged_state_is_told_and_kept(host: AddingHost, tmp_path: Path) -> None:

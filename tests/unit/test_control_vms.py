@@ -56,8 +56,11 @@ def test_vm_is_removed(tmp_path: Path) -> None:
         assert rig.host.asked == [("web1", False), ("web2", True)]
         refused = await client.refusal("remove_vm", vm="web3")
         assert (refused.kind, str(refused)) == ("unknown", "unknown: no VM web3; there is: web1, web2")
-        rig.host.vms.append("web3")  # one that was to stay and cannot be served
+        rig.host.left_out["web3"] = "no room"
         assert (await client.ask("remove_vm", vm="web3"))["removed"] == ["web3"]
+        rig.host.problem = "the state file cannot be written"
+        refused = await client.refusal("remove_vm", vm="web3")
+        assert (refused.kind, str(refused)) == ("failed", f"failed: {rig.host.problem}")
 
     tell(tmp_path, story)
 

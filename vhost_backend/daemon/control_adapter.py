@@ -369,8 +369,11 @@ class DaemonHost:
 
     async def resources(self) -> HostResources:
         shares = [Share(self._roster.configured(name), _gpu_in_use(vm)) for name, vm in self._roster.vms.items()]
-        found = resources(self._ground, shares, await self.gpus(), overcommit=self._roster.config.overcommit)
-        return replace(found, left_out=self._roster.left_out)
+        return resources(self._ground, shares, await self.gpus(), overcommit=self._roster.config.overcommit)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self._roster.left_out
 
     async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():

@@ -365,7 +365,7 @@ class Daemon:
     def left_out(self) -> dict[str, str]:
         """VMs that are to outlast the daemon and cannot be served, each with the reason."""
         there = {} if self._store is None else self._store.left_out
-        return {name: reason for name, reason in self._left_out.items() if name in there}
+        return {name: reason for name, reason in self._left_out.items() if name in there and name not in self._served}
 
     def origin(self, name: str) -> VmOrigin:
         """Place from which a VM comes."""

@@ -44,6 +44,6 @@ class StatusCommands:
         }
         if found.no_cgroups:
             status["cgroups_missing"] = found.no_cgroups
-        if found.left_out:
-            status["left_out"] = dict(found.left_out)
+        if left_out := self._host.left_out:
+            status["left_out"] = dict(left_out)
         return status

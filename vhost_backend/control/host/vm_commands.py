@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 
 from vhost_backend.control.api.commands import Caller, Handler
@@ -47,15 +46,10 @@ class VmCommands:
             raise RefusedError("failed", str(error)) from None
 
     async def _remove(self, caller: Caller, asked: RemoveVm.Request) -> VmChanges:
+        is_left_out = caller.peer.vms is None and asked.vm in self._host.left_out
+        name = asked.vm if is_left_out else self._registry.side(caller.peer, asked.vm).name
         try:
-            side = self._registry.side(caller.peer, asked.vm)
-        except RefusedError:
-            if caller.peer.vms is None:
-                with contextlib.suppress(HostRefusedError):  # it may be one that was to stay and cannot be served
-                    return await self._host.remove(asked.vm, now=asked.now)
-            raise
-        try:
-            return await self._host.remove(side.name, now=asked.now)
+            return await self._host.remove(name, now=asked.now)
         except HostRefusedError as error:
             raise RefusedError("failed", str(error)) from None
 

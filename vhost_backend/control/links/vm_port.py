@@ -121,8 +121,6 @@ class HostResources:
     """0: no control groups."""
     no_cgroups: str
     """Reason why the host has none for VMs; "" if it has, or they are off."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """VMs that were added to stay and cannot be served, each with the reason."""
 
 
 class HostRefusedError(Exception):
@@ -200,6 +198,11 @@ class ControlledVm(Protocol):
 class Host(Protocol):
     """Host, as the control system uses it."""
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """VMs that were added to stay and cannot be served, each with the reason."""
+        ...
+
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """All GPUs of the host, with the software GPU."""
         ...
@@ -223,9 +226,9 @@ class Host(Protocol):
         ...
 
     async def remove(self, vm: str, *, now: bool) -> VmChanges:
-        """Serves a VM no more once its frontend has gone, or `now`.
+        """Serves a VM no more once its frontend has gone, or `now`; forgets one that is left out.
 
-        :raise HostRefusedError: it is the last one.
+        :raise HostRefusedError: it is the last one, or those that stay cannot be saved.
         """
         ...
 
