@@ -11,6 +11,7 @@
 
 enum {
     SPIN_CHECK = 64,            /* idle rounds between two readings of the clock */
+    LONE_SPIN_NS = 5000,        /* time of spinning after which others may have this CPU in between */
     BUSY_CHECK = 512,           /* busy rounds between two checks of deadlines */
     UNKICKED_POLL_NS = 1000000, /* polling interval of a ring without kick eventfd */
     MAX_SLEEP_NS = 1000000000,  /* longest sleep while launches run */
@@ -120,6 +121,7 @@ void vgc_dp_run(struct vgc_dp *dp)
 {
     uint64_t idle_since_ns = 0; /* 0: not idle */
     uint32_t rounds = 0;
+    bool just_woken = false;
     if (vgc_watch_start(dp) != 0)
         vgc_engine_fatal(dp->engine, NULL, VGC_STATUS_INTERNAL, 0,
                          "the thread that watches deadlines cannot be started");
@@ -139,17 +141,21 @@ void vgc_dp_run(struct vgc_dp *dp)
                 vgc_deadlines_check(dp, vgc_now_ns());
             continue;
         }
-        if (dp->ops_queued != 0)
-            sched_yield(); /* the engine's threads may need this CPU to finish their operations */
+        if (dp->ops_queued != 0 || just_woken)
+            sched_yield(); /* the engine's threads, or the driver that has kicked, may need this CPU to go on */
         else
             __builtin_ia32_pause();
+        just_woken = false;
         if (dp->config.spin_ns != 0 && rounds % SPIN_CHECK != 0)
             continue;
         uint64_t now_ns = vgc_now_ns();
         if (idle_since_ns == 0)
             idle_since_ns = now_ns;
+        if (now_ns - idle_since_ns >= LONE_SPIN_NS)
+            sched_yield();
         if (now_ns - idle_since_ns >= dp->config.spin_ns) {
             bool woken = sleep_once(dp);
+            just_woken = woken;
             idle_since_ns = woken ? 0 : now_ns - dp->config.spin_ns; /* without an event, sleeps again at once */
         }
     }
