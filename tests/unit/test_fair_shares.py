@@ -140,7 +140,7 @@ class Stage:
         self.stays = [contextlib.ExitStack() for _ in weights]
         for worker, stay in zip(self.workers, self.stays, strict=True):
             stay.enter_context(self.shares.joined(worker.one))
-        patch.setattr(threads, "times", lambda pid, _thread: Times(0, self.waited.get(pid, 0)))
+        patch.setattr(threads, "times", lambda pid, _thread: Times(0, self.waited.get(pid, 0), 0))
         self.wake()
         self.shares.look()
 

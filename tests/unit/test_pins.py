@@ -33,7 +33,7 @@ class Host:
 
     def times(self, thread: int) -> Times | None:
         wanted = self.wanted[thread]
-        return None if wanted is None else Times(wanted // 3, wanted - wanted // 3)
+        return None if wanted is None else Times(wanted // 3, wanted - wanted // 3, 0)
 
     def look(self, *parts: float) -> dict[int, frozenset[int]]:
         """Looks after a second, for such parts of which the threads wanted a processor; tells where they run."""

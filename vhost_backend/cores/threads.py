@@ -61,6 +61,8 @@ class Times:
     ran_ns: int
     waited_ns: int
     """Time for which it waited for a processor."""
+    turns: int
+    """Number of times that it got one."""
 
 
 def times(pid: int, thread: int) -> Times | None:
@@ -68,10 +70,10 @@ def times(pid: int, thread: int) -> Times | None:
     [Linux: Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat"].
     """
     try:
-        ran, waited, _slices = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
+        ran, waited, turns = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
     except (OSError, ValueError):
         return None
-    return Times(int(ran), int(waited))
+    return Times(int(ran), int(waited), int(turns))
 
 
 def put(pid: int, thread: int, cores: Collection[int]) -> None:

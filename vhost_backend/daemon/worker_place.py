@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from vhost_backend.cores import lists, threads
+from vhost_backend.cores import lists, slices, threads
 from vhost_backend.cores.pins import Pins
 from vhost_backend.cores.pool import Place
+from vhost_backend.cores.serving import Serving
 from vhost_backend.daemon.bounds import elements_of
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol.link import WorkerLink
@@ -26,20 +27,28 @@ class WorkerPlace:
         self._log = logger
         self._watched = contextlib.ExitStack()
         self._pins: Pins | None = None
+        self._serving: Serving | None = None
         self.elements: Final = _elements(worker) if has_elements else frozenset()
         """Threads that run processing elements."""
+        self._try(self._shorten)
         if self.elements and place.own is not None:
             self._try(partial(threads.place, worker, self.elements, place.own, place.others))
         else:
             self._move()  # what it was started from may have run on others
         if self.elements:
+            servers = _threads(worker) - self.elements
             self._pins = Pins(worker, self.elements, lambda: place.elements)
+            self._serving = Serving(worker, servers, lambda: place.own or place.lent, lambda: place.others)
         self._watched.enter_context(place.pool.watched(self._move))
 
     def look(self) -> None:
-        """Looks, again and again, whether the elements are busy, for each of which there may be a processor then."""
+        """Looks, again and again, whether the elements are busy, for each of which there may be a processor then, and whether the
+        threads that serve them wait for others.
+        """
         if self._pins is not None:
             self._try(self._pins.look)
+        if self._serving is not None:
+            self._try(self._serving.look)
 
     def close(self) -> None:
         """Moves nothing any more; a second call does nothing."""
@@ -53,6 +62,17 @@ class WorkerPlace:
             self._try(partial(threads.place, self._worker, self.elements, place.lent, place.others))
         else:
             self._try(partial(threads.move, self._worker, place.own or frozenset(), place.others))
+        if self._serving is not None:
+            self._try(self._serving.moved)
+
+    def _shorten(self) -> None:
+        """Has the threads that serve the elements begin at once when there is something to do."""
+        try:
+            slices.set_slices(self._worker, slices.SHORT_NS, self.elements)
+        except threads.RestlessError:
+            raise
+        except OSError:
+            pass  # it has just ended, or this host does not allow it: requests wait longer where others have work
 
     def _try(self, move: Callable[[], None]) -> None:
         try:
@@ -69,4 +89,10 @@ class WorkerPlace:
 def _elements(worker: int) -> frozenset[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return elements_of(worker)
+    return frozenset()  # it has just ended
+
+
+def _threads(worker: int) -> frozenset[int]:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return threads.named(worker, "")
     return frozenset()  # it has just ended
