@@ -143,6 +143,15 @@ def test_bounds_follow_the_elements_that_a_vm_has(tmp_path: Path) -> None:
             until(lambda: limits(elements)[0] == bounds[pes == 1])  # noqa: B023  called at once
 
 
+def test_vm_that_had_all_elements_may_have_them_again(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": {**_CPU, "quota": {"memory": "16M"}}}) as (_running, caller, vm):
+        every = os.cpu_count() or 1
+        assert caller.ask("show_limits", vm="a")["configured"]["pes"] is None
+        for pes in (1, 0):
+            assert caller.ask("set_limits", vm="a", pes=pes)["configured"]["pes"] == (pes or None)
+            vm.frontend.wait_for_config(lambda space: space.quota_pes == (pes or every))  # noqa: B023  called at once
+
+
 @pytest.mark.parametrize("weight", [25, 100, 300])
 def test_without_control_groups_the_weight_is_a_nice_value(tmp_path: Path, weight: int) -> None:
     with controlled(tmp_path, {"a": settings(2, weight)}, cgroups="off") as (running, caller, _vm):

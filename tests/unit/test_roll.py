@@ -85,6 +85,13 @@ def test_limits_of_a_persisted_vm_outlast_the_daemon() -> None:
     assert (vm.quota.pes, vm.quota.memory_bytes, vm.quota.weight) == (2, 3 * MIB, 7)
 
 
+def test_vm_may_have_all_elements_again() -> None:
+    there = added(persists=True, quota={"pes": 2, "memory": "1G"})
+    there = there.with_limits("a", {"pes": 1}).with_limits("a", {"pes": 0}).with_limits("c", {"pes": 0})
+    assert {vm.name: vm.quota.pes for vm in there.config().vms} == {"a": None, "b": None, "c": None}
+    assert there.persistent()["c"]["quota"] == {"memory": "1G"}
+
+
 def test_names_of_others_are_refused() -> None:
     for there, name in ((Roll(base()), "a"), (added(), "c")):
         with pytest.raises(ConfigError, match=rf"vms\.{name} is served already; allowed: a name that no VM has"):

@@ -134,6 +134,8 @@ def test_limits_are_changed_till_the_next_reload(tmp_path: Path) -> None:
         assert "allotment 2: pending" in done.err
         assert "until the daemon's configuration is read again" in done.err
         daemon.world.vms["h1-vm0"].more = {"origin": "persisted"}
+        await vgcctl("vm", "limits", "h1-vm0", "--pes", "all", "--daemon", daemon.url)
+        assert daemon.host.limits["pes"] == 0
         done = await vgcctl("vm", "limits", "h1-vm0", "--weight", "7", "--daemon", daemon.url)
         assert "this counts until the VM is removed, over restarts of the daemon, too" in done.err
 
@@ -149,7 +151,8 @@ def test_wrong_limits_are_refused_by_name(tmp_path: Path) -> None:
             ("--deadline", "25h", "up to 24h"),
             ("--contexts", "0", "--contexts: '0'; allowed: a whole number of 1 to 256"),
             ("--weight", "10001", "--weight: '10001'; allowed: a whole number of 1 to 10000"),
-            ("--pes", "two", "--pes: 'two'; allowed: a whole number of 1 to 4096"),
+            ("--pes", "two", "--pes: 'two'; allowed: a whole number of 1 to 4096, or all"),
+            ("--pes", "0", "--pes: '0'; allowed: a whole number of 1 to 4096, or all"),
             ("--cores", "own", "usage: vgcctl vm limits"),
         ):
             refused = await vgcctl("vm", "limits", "h1-vm0", option, value, "--daemon", daemon.url)

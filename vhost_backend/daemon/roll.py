@@ -22,6 +22,8 @@ from virtio_proto.control.api import VmOrigin
 DEFAULT_STATE: Final = Path("/var/lib/vgcd")
 _FILE: Final = "added-vms.json"
 _VERSION: Final = 1
+_ALL: Final = 0
+"""Number of processing elements that stands for all (`virtio_proto.control.verbs.vms.SetLimits`)."""
 _KEYS: Final = {"memory_bytes": "memory"}
 """Keys of the configuration for limits that have another name there."""
 _NS_PER_MS: Final = 1_000_000
@@ -119,6 +121,8 @@ class Roll:
 
 def _limited(vm: VmConfig, limits: Mapping[str, int]) -> VmConfig:
     quota: dict[str, Any] = {name: value for name, value in limits.items() if name != "deadline_ns"}
+    if quota.get("pes") == _ALL:
+        quota["pes"] = None
     return replace(vm, quota=replace(vm.quota, **quota), deadline_ns=limits.get("deadline_ns", vm.deadline_ns))
 
 
@@ -126,6 +130,8 @@ def _with_limits(settings: Settings, limits: Mapping[str, int]) -> Settings:
     """Settings with other limits, as they would stand in the configuration; a deadline in whole milliseconds."""
     quota = {_KEYS.get(name, name): value for name, value in limits.items() if name != "deadline_ns"}
     made = {**settings, **({"quota": {**settings.get("quota", {}), **quota}} if quota else {})}
+    if quota.get("pes") == _ALL:
+        del made["quota"]["pes"]
     return made | ({"deadline": f"{-(-limits['deadline_ns'] // _NS_PER_MS)}ms"} if "deadline_ns" in limits else {})
 
 

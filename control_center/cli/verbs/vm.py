@@ -116,6 +116,16 @@ def _number(limit: str) -> Callable[[str], int]:
     return parse
 
 
+def _elements(text: str) -> int:
+    """Number of elements; 0 for all."""
+    _least, most = _bounds("pes")
+    if text == "all":
+        return 0
+    if not text.isdecimal() or not 1 <= int(text[:20]) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r:.80}; allowed: a whole number of 1 to {most}, or all")
+    return int(text)
+
+
 _SHOWN: Final[Mapping[str, Callable[[int], str]]] = {"memory_bytes": size, "deadline_ns": duration}
 """Functions that show limits with their units."""
 
@@ -146,7 +156,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     memory = _amount("memory_bytes", SIZE_UNITS, "a size such as 512M or 2G, from 1M to 64T")
     deadline = _amount("deadline_ns", TIME_UNITS, "a time such as 500ms, 10s or 2m, up to 24h")
     limits.add_argument("vm", metavar="VM", help="its name, or host/name")
-    limits.add_argument("--pes", type=_number("pes"), metavar="N", help="processing elements")
+    limits.add_argument("--pes", type=_elements, metavar="N|all", help="processing elements")
     limits.add_argument("--memory", type=memory, metavar="SIZE", help="device memory, such as 512M or 2G")
     limits.add_argument(
         "--queue-depth", type=_number("queue_depth"), metavar="N", help="requests in flight, all queues together"

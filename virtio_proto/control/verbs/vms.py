@@ -184,7 +184,8 @@ class SetLimits(Verb):
     class Request(base.VmRequest, kw_only=True, frozen=True):
         """Limits that are left out stay as they are."""
 
-        pes: Annotated[int, Meta(ge=1, le=4096)] | None = None
+        pes: Annotated[int, Meta(ge=0, le=4096)] | None = None
+        """0: all that there are."""
         memory_bytes: Annotated[int, Meta(ge=MIN_MEMORY_BYTES, le=MAX_MEMORY_BYTES)] | None = None
         queue_depth: Annotated[int, Meta(ge=1, le=LIMITS["MAX_QUEUES"] * LIMITS["MAX_QUEUE_SIZE"])] | None = None
         contexts: Annotated[int, Meta(ge=1, le=LIMITS["MAX_CONTEXTS"])] | None = None
