@@ -70,6 +70,9 @@ def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterat
             f"has no control groups, so limits hold for each process alone: {status['cgroups_missing']}",
             "run vgcd as the shipped unit or as root, or say cgroups: off in its configuration if that is meant",
         )
+    if status is not None and status.get("reload_refused"):
+        what = f"goes on as before, as its configuration was refused when it was read again: {status['reload_refused']}"
+        yield Problem(name, None, what, "mend that, then: vgcctl vm reload; vgcd check-config says more")
     left_out = {} if status is None else status.get("left_out", {})
     for vm, reason in left_out.items():
         what = f"was added to stay, and cannot be served: {reason}"

@@ -239,6 +239,7 @@ class FakeHost:
         self.given: dict[str, int] = {}
         """Limits that were set."""
         self.left_out: dict[str, str] = {}
+        self.reload_refused = ""
 
     async def reload(self, *, now: bool) -> VmChanges:
         return self._changes("", now=now, added=["new"])

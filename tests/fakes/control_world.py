@@ -82,6 +82,7 @@ class World:
         self.faults: list[FaultInfo] = []
         self.no_cgroups = ""
         self.left_out: dict[str, str] = {}
+        self.reload_refused = ""
         """Reason why the host has no control groups; "" if it has."""
         self._seed = zlib.crc32(f"{seed}/{host}".encode())
         self._random = random.Random(self._seed)
@@ -177,6 +178,7 @@ class World:
             "cgroups": 0 if self.no_cgroups else 2,
         }
         found |= {"cgroups_missing": self.no_cgroups} if self.no_cgroups else {}
+        found |= {"reload_refused": self.reload_refused} if self.reload_refused else {}
         return found | ({"left_out": self.left_out} if self.left_out else {})
 
     def functions(self, vm: FakeVm) -> list[FunctionWork]:

@@ -297,6 +297,21 @@ def test_mistakes_change_nothing_and_are_named(tmp_path: Path) -> None:
         assert list(tmp_path.glob("*.sock")) == [host.socket("a")]
 
 
+def test_status_names_a_mistake_until_it_is_mended(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": {}}) as (running, caller, _vm):
+        control = control_of(tmp_path)
+        running.write({"a": {}, "b": {"num_queues": 0}}, control=control)
+        running.refused()
+        assert "vms.b.num_queues" in caller.ask("status")["reload_refused"]
+        running.write({"a": {}}, control=control)
+        caller.ask("reload_vms")
+        assert "reload_refused" not in caller.ask("status")
+        running.write({"a": {"num_queues": 0}}, control=control)
+        with pytest.raises(ApiRefusedError):
+            caller.ask("reload_vms")
+        assert "vms.a" in caller.ask("status")["reload_refused"]
+
+
 def test_socket_that_somebody_else_listens_at_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path, {"a": {}}) as host, socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "taken"))

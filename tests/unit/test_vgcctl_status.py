@@ -94,6 +94,19 @@ def test_vms_that_were_to_stay_and_cannot_be_served_need_attention(tmp_path: Pat
     with_daemon(tmp_path, test)
 
 
+def test_configuration_that_was_refused_needs_attention(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.reload_refused = "vms.web9.quota.pes is 0; allowed: 1 to 4096"
+        ran = await vgcctl("status", "--daemon", daemon.url)
+        assert (ran.code, ran.lines[0]) == (ATTENTION, "needs attention: 1 thing")
+        assert (
+            "h1  goes on as before, as its configuration was refused when it was read again: vms.web9.quota"
+            in ran.lines[1]
+        )
+
+    with_daemon(tmp_path, test)
+
+
 def test_more_than_there_is_is_told_as_a_factor(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         daemon.world.vms["h1-vm1"].gpu = 0

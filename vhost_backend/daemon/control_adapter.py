@@ -252,6 +252,11 @@ class Roster(Protocol):
         """VMs that are to outlast the daemon and cannot be served, each with the reason."""
         ...
 
+    @property
+    def reload_refused(self) -> str:
+        """Reason why the configuration, as it was when it was read last, does not count; "" if it does."""
+        ...
+
     async def reload_file(self, *, now: bool) -> Reload:
         """:raise VgcError: the configuration cannot be used; then nothing has changed."""
         ...
@@ -374,6 +379,10 @@ class DaemonHost:
     @property
     def left_out(self) -> Mapping[str, str]:
         return self._roster.left_out
+
+    @property
+    def reload_refused(self) -> str:
+        return self._roster.reload_refused
 
     async def reload(self, *, now: bool) -> VmChanges:
         with _refusals():

@@ -139,6 +139,8 @@ class Daemon:
         self._reloads: set[asyncio.Task[None]] = set()
         """Reloads in the background."""
         self._has_reload_waiting = False
+        self.reload_refused = ""
+        """Reason why the configuration, as it was when it was read last, does not count; "" if it does."""
         self._program: asyncio.Task[None] | None = None
         """Task that runs the daemon; cancelled, it ends."""
         self._has_ended = False
@@ -294,8 +296,13 @@ class Daemon:
     async def _read_again(self, *, now: bool) -> Reload:
         if self._source is None:
             raise ConfigError([NO_FILE])
-        config = await asyncio.to_thread(self._source)
-        done = await self._rebase(config, now=now)
+        try:
+            config = await asyncio.to_thread(self._source)
+            done = await self._rebase(config, now=now)
+        except VgcError as error:
+            self.reload_refused = "; ".join(str(error).splitlines())
+            raise
+        self.reload_refused = ""
         configure(config.log.format, config.log.level)
         return replace(done, added=(*done.added, *await self._retry_left_out()))
 

@@ -358,6 +358,7 @@ export type HostStatus = {
   memory_allotted_bytes: number;
   memory_bytes: number;
   overcommit: boolean;
+  reload_refused?: string;
   started_ns: number;
   time_ns: number;
   undecided: string[];

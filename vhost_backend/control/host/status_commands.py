@@ -46,4 +46,6 @@ class StatusCommands:
             status["cgroups_missing"] = found.no_cgroups
         if left_out := self._host.left_out:
             status["left_out"] = dict(left_out)
+        if self._host.reload_refused:
+            status["reload_refused"] = self._host.reload_refused
         return status

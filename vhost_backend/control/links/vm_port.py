@@ -203,6 +203,11 @@ class Host(Protocol):
         """VMs that were added to stay and cannot be served, each with the reason."""
         ...
 
+    @property
+    def reload_refused(self) -> str:
+        """Reason why the configuration, as it was when it was read last, does not count; "" if it does."""
+        ...
+
     async def gpus(self) -> tuple[GpuInfo, ...]:
         """All GPUs of the host, with the software GPU."""
         ...

@@ -44,6 +44,8 @@ class HostStatus(TypedDict):
     """Open channels."""
     left_out: NotRequired[dict[str, str]]
     """VMs that were added to stay and cannot be served, each with the reason; absent if all are served."""
+    reload_refused: NotRequired[str]
+    """Reason why the configuration, as it was when it was read last, does not count; absent if it does."""
 
 
 class Statuses(TypedDict):
