@@ -193,6 +193,19 @@ def test_daemon_starts_without_the_added_vms_that_it_cannot_serve(host: AddingHo
         assert "left_out" not in host.caller.ask("status")
 
 
+def test_vm_that_cannot_be_served_is_forgotten_when_another_has_its_name(host: AddingHost) -> None:
+    with running(host):
+        host.add("b", persist=True)
+    host.socket("b").mkdir()
+    with running(host):
+        assert host.caller.ask("status")["left_out"].keys() == {"b"}
+        host.caller.ask("add_vm", vm="b", socket=str(host.socket("elsewhere")))
+        host.caller.ask("remove_vm", vm="b")
+        assert "left_out" not in host.caller.ask("status")
+        host.socket("b").rmdir()
+        assert host.caller.ask("reload_vms")["added"] == []
+
+
 def test_vms_that_cannot_be_served_are_tried_again_or_forgotten(host: AddingHost) -> None:
     with running(host):
         for name in "bc":

@@ -181,6 +181,25 @@ def test_damaged_file_is_named_and_kept(tmp_path: Path, text: str | bytes) -> No
     assert store.file.read_bytes() == data
 
 
+def test_folder_is_of_one_daemon(tmp_path: Path) -> None:
+    mine, other, late = (VmStore(tmp_path) for _ in range(3))
+    assert mine.load(hold=True) == other.load(hold=True) == late.load(hold=True) == {}
+    mine.save({"a": {}})
+    mine.save({"a": {}, "b": {}})
+    with pytest.raises(ConfigError, match="is another vgcd's; allowed: a folder for each"):
+        other.save({"c": {}})
+    third = VmStore(tmp_path)
+    with pytest.raises(ConfigError, match="is another vgcd's"):
+        third.load(hold=True)
+    with pytest.raises(ConfigError, match="and a restart of vgcd"):
+        third.save({"c": {}})
+    assert mine._hold is not None
+    os.close(mine._hold)
+    with pytest.raises(ConfigError, match="is another vgcd's"):
+        late.save({"c": {}})  # it would lose those of the file, which it has not read
+    assert VmStore(tmp_path).load() == {"a": {}, "b": {}}
+
+
 def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     store = VmStore(tmp_path)
     store.file.mkdir()

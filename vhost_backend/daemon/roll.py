@@ -7,6 +7,7 @@ keeps those that are to outlast the daemon.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
@@ -143,12 +144,21 @@ class VmStore:
         self.left_out: dict[str, Settings] = {}
         """VMs of the file that this run of the daemon cannot serve; they stay in the file."""
         self._problem = ""
+        self._hold: int | None = None
+        """Locked descriptor of the folder, until the process ends: it is this daemon's."""
+        self._is_new = False
+        """True if there was no file when it was to be read."""
 
-    def load(self) -> dict[str, Settings]:
-        """Reads the VMs of the file; none if there is no file.
+    def load(self, *, hold: bool = False) -> dict[str, Settings]:
+        """Reads the VMs of the file; none if there is no file. `hold`: they are this daemon's alone from now on.
 
-        :raise ConfigError: the file is damaged, and stays as it is: nothing is saved until the daemon is restarted.
+        :raise ConfigError: the file is damaged, or another daemon's, and stays as it is: nothing is saved until the daemon is
+            restarted.
         """
+        self._is_new = not os.path.exists(self.file)  # noqa: PTH110  Path.exists() raises where a folder may not be read
+        if hold and not self._is_new and not self._take():
+            self._problem = self._not_ours
+            raise ConfigError([self._problem])
         try:
             return _vms_of(json.loads(self.file.read_text(encoding="utf-8")))
         except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +173,7 @@ class VmStore:
     def save(self, vms: Mapping[str, Settings]) -> None:
         """Replaces the file by one with these VMs, at once and for good, and those that are left out.
 
-        :raise ConfigError: the file was damaged when the daemon started.
+        :raise ConfigError: the file was damaged when the daemon started, or is another daemon's.
         :raise HostError: the file cannot be written; then it stays as it was.
         """
         if self._problem:
@@ -172,11 +182,36 @@ class VmStore:
         text = json.dumps({"version": _VERSION, "vms": {**left_out, **vms}}, indent=1)
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_first = self._hold is None
+            if not self._take() or (is_first and self._is_new and self.file.exists()):
+                raise ConfigError([self._not_ours])
             _replace(self.file, text)
         except OSError as error:
             hint = "set 'state' in the configuration to a folder that vgcd may write"
             raise HostError(f"{self.file} cannot be written: {error.strerror or error}", hint) from None
         self.left_out = left_out
+
+    @property
+    def _not_ours(self) -> str:
+        return f"{self.file.parent} is another vgcd's; allowed: a folder for each, 'state' in the configuration"
+
+    def _take(self) -> bool:
+        """Makes the folder this daemon's; false if it is another one's."""
+        if self._hold is not None:
+            return True
+        try:
+            folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return True  # what is done next says what is wrong with it
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            return False
+        except OSError:
+            pass  # a file system without locks
+        self._hold = folder
+        return True
 
 
 def _replace(file: Path, text: str) -> None:

@@ -208,7 +208,7 @@ class Daemon:
         if self._store is None:
             return
         try:
-            stored = self._store.load()
+            stored = self._store.load(hold=True)
         except ConfigError as error:
             self._log.error("added_vms_lost", problem=str(error), advice="vgcd serves the VMs of its configuration")
             return
@@ -337,7 +337,11 @@ class Daemon:
             if persists and self._store is None:
                 raise ConfigError([f"{name} cannot persist: vgcd has no configuration file; allowed: without persist"])
             roll = self._roll.with_added(name, AddedVm(settings, persists))
-            return await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+            done = await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
+            if self._store is not None and name in self._store.left_out:
+                with contextlib.suppress(VgcError):  # it stays in the file, and is told of again
+                    await self._forget(name)
+            return done
 
     async def _forget(self, name: str) -> Reload:
         """Takes a VM that cannot be served out of those that outlast the daemon.
