@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import pytest
 
@@ -63,6 +63,9 @@ def test_programs_are_shared_only_within_a_domain() -> None:
     assert domains["a"] == domains["b"] != domains["c"] == domains["all"]
     alone = config.parse("vms: {a: , b: , c: {cache_domain: a}}").vms
     assert len(set(map(cache_domain, alone))) == 3
+
+
+_UUID: Final = "0f9c5f3e-6d0b-4c55-9d2b-0f1f3a8f7c11"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,11 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {deadline: 5}}", "a time such as"),
         ("vms: {a: {deadline: 25h}}", "up to 24h"),
         ("vms: {a: {uuid: 12}}", "a UUID such as"),
-        ("vms: {a: {engine: vulkan}}", "auto or cpu or null or cuda, or cuda with a device: cuda:1, cuda:GPU-<uuid>"),
+        (
+            "vms: {a: {engine: vulkan}}",
+            'auto or cpu or "null" in quotes or cuda, or cuda with a device: cuda:1, cuda:GPU-<uuid>',
+        ),
+        ("vms: {a: {engine: null}}", 'vms.a.engine is empty; allowed: auto or cpu or "null" in quotes'),
         ("vms: {a: {engine: 3}}", "engine is 3; allowed: auto or"),
         ("vms: {a: {engine: 'cuda:'}}", "engine is 'cuda:'; allowed: cuda: and a device number of 0 to 63, or a UUID"),
         ("vms: {a: {engine: 'cuda:64'}}", "engine is 'cuda:64'; allowed: cuda: and a device number"),
@@ -239,6 +246,15 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: {num_queues: true}}", "num_queues is True"),
         ("vms: {a: {socket: /" + "x" * 107 + "}}", "at most 107 bytes"),
         ("vms: {a: {socket: /s}, b: {socket: /s}}", "a path that vms.a does not use"),
+        ("vms: {a: {socket: /s}, b: {socket: /x/../s}}", "a path that vms.a does not use"),
+        (
+            "control: {socket: /run/c}\nvms: {a: {socket: /run/c}}",
+            "vms.a.socket is '/run/c'; allowed: a path that control.socket does not use",
+        ),
+        (
+            f"vms: {{a: {{uuid: {_UUID}}}, b: {{uuid: {_UUID.upper()}}}}}",
+            f"vms.b.uuid is {_UUID}; allowed: a UUID that vms.a does not have",
+        ),
         ("vms: {a: }\ndefaults: {socket: /s}", "defaults.socket is not a key"),
         ("vms: {a: {region_file: shm}}", "an absolute path"),
         ("vms: {a: {region_file: /f}, b: {region_file: /f}}", "vms.b.region_file is '/f'; allowed: a path that vms.a"),

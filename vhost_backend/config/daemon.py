@@ -7,6 +7,7 @@ Every problem is reported, not only the first, and each names file and line, key
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import uuid
 from collections.abc import Mapping
@@ -287,26 +288,42 @@ def wrong_cores(vm: VmConfig) -> str:
     return ""
 
 
-def _vms(problems: Problems, at: Located | None, defaults: Located | None) -> tuple[VmConfig, ...]:
+def _vms(
+    problems: Problems, at: Located | None, defaults: Located | None, control: ControlConfig
+) -> tuple[VmConfig, ...]:
     if at is None or not isinstance(at.value, dict) or not 1 <= len(at.value) <= MAX_VMS:
         problems.add(at or Located(None, 1), "vms", f"a mapping of 1 to {MAX_VMS} VM names to their settings")
         return ()
     empty: dict[str, Located] = {}
     rows = {name: Located(empty, row.line) if row.value is None else row for name, row in at.value.items()}
     vms = tuple(_vm(problems, name, _merged(defaults, row)) for name, row in rows.items())
-    for key in _OWN_PATHS:
-        _check_own(problems, key, vms, rows)
+    _check_own(problems, vms, rows, control)
     return vms
 
 
-def _check_own(problems: Problems, key: str, vms: tuple[VmConfig, ...], rows: Mapping[str, Located]) -> None:
-    """Checks that no two VMs have the same path under `key`."""
-    users: dict[Path, str] = {}
+def _check_own(
+    problems: Problems, vms: tuple[VmConfig, ...], rows: Mapping[str, Located], control: ControlConfig
+) -> None:
+    """Checks that no two VMs have a path or a UUID in common, and none the control API's socket. `rows`: their sections, by name."""
+    lines = {name: row.line for name, row in rows.items()}
+    for key in _OWN_PATHS:
+        users = {} if key != "socket" or control.socket is None else {_real(control.socket): "control.socket"}
+        for vm in vms:
+            path: Path | None = getattr(vm, key)
+            user = f"vms.{vm.name}"
+            if path is not None and (other := users.setdefault(_real(path), user)) != user:
+                text = f"{user}.{key} is {str(path)!r}; allowed: a path that {other} does not use"
+                problems.note(lines.get(vm.name, 0), text)
+    owners: dict[uuid.UUID, str] = {}
     for vm in vms:
-        path = getattr(vm, key)
-        if path is not None and users.setdefault(path, vm.name) != vm.name:
-            text = f"vms.{vm.name}.{key} is {str(path)!r}; allowed: a path that vms.{users[path]} does not use"
-            problems.note(rows[vm.name].line, text)
+        if (other := owners.setdefault(vm.uuid, vm.name)) != vm.name:
+            text = f"vms.{vm.name}.uuid is {vm.uuid}; allowed: a UUID that vms.{other} does not have"
+            problems.note(lines.get(vm.name, 0), text)
+
+
+def _real(path: Path) -> str:
+    """The path without links and detours."""
+    return os.path.realpath(path)
 
 
 def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonConfig:
@@ -323,7 +340,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
     keys |= {"overcommit": flag, "state": path_of}
     table = table_of(problems, "", root, keys)
     defaults = _defaults(problems, table.pop("defaults", None))
-    vms = _vms(problems, table.pop("vms", None), defaults)
+    vms = _vms(problems, table.pop("vms", None), defaults, table.get("control") or ControlConfig())
     if problems.found:
         raise ConfigError(list(dict.fromkeys(problems.found)))
     return DaemonConfig(vms=vms, defaults=defaults, **table)
@@ -339,8 +356,7 @@ def with_vms(config: DaemonConfig, more: Mapping[str, Mapping[str, Any]], source
     vms = (*config.vms, *(_vm(problems, name, _merged(config.defaults, row)) for name, row in rows.items()))
     if len(vms) > MAX_VMS:
         problems.note(0, f"there would be {len(vms)} VMs; allowed: {MAX_VMS}")
-    for key in _OWN_PATHS:
-        _check_own(problems, key, vms, rows)
+    _check_own(problems, vms, rows, config.control)
     if problems.found:
         raise ConfigError(list(dict.fromkeys(problems.found)))
     return replace(config, vms=vms)

@@ -69,8 +69,17 @@ def _named(problems: Problems, path: str, at: Located) -> EngineConfig:
         if not _can_be_device(found):
             problems.add(at, path, f"cuda: and {_DEVICE}")
         return EngineConfig("cuda", {"device": _as_nvidia_writes(found)})
-    problems.add(at, path, f"{' or '.join(ENGINES)}, or cuda with a device: cuda:1, cuda:GPU-<uuid>, cuda:MIG-<uuid>")
+    problems.add(
+        at,
+        path,
+        f"{' or '.join(map(_written, ENGINES))}, or cuda with a device: cuda:1, cuda:GPU-<uuid>, cuda:MIG-<uuid>",
+    )
     return EngineConfig()
+
+
+def _written(name: str) -> str:
+    """Engine's name as a configuration has it: YAML takes the bare word null for nothing."""
+    return '"null" in quotes' if name == "null" else name
 
 
 def _options(problems: Problems, path: str, at: Located, kind: EngineName) -> dict[str, Scalar]:
