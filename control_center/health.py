@@ -91,9 +91,13 @@ def _of_vm(host: str, vm: Mapping[str, Any]) -> Iterator[Problem]:
         yield problem(*_STATES[vm["state"]])
     if vm.get("problem"):
         yield problem(f"cannot be served: {vm['problem']}", "make room on the host, or give it less: it is tried again")
+    if vm.get("ring_problem"):
+        remedy = "give QEMU a region of the size that 'region' says, or change that: docs/device.md has the options"
+        yield problem(f"its guest cannot use the device: {vm['ring_problem']}", remedy)
     if vm.get("quiesced"):
         yield problem("is held: it takes no new requests", "vgcctl worker resume {name}")
-    if (found := _ALLOTMENTS.get(str(vm.get("allotment_state")))) is not None:
+    found = None if vm.get("ring_problem") else _ALLOTMENTS.get(str(vm.get("allotment_state")))
+    if found is not None:
         yield problem(*found)
     if vm.get("pending"):
         what = f"limits that were changed do not hold yet: {', '.join(map(_key, vm['pending']))}"

@@ -120,6 +120,20 @@ def control_of(folder: Path) -> dict[str, Any]:
     return {"socket": str(folder / "control.sock")}
 
 
+def test_region_of_another_size_is_told_by_the_vm(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": {}, "b": {}}) as (host, caller, _vm):
+
+        def told() -> list[str | None]:
+            return [info.get("ring_problem") for info in caller.ask("topology")["vms"]]
+
+        with FakeVm(host.socket("b"), region_bytes=2 * REGION_BYTES):
+            size = f"{REGION_BYTES >> 20} MiB"
+            until(lambda: str(told()[1]).endswith("-device ivshmem-plain"))
+            assert f"allowed: a whole file of {size}, as QEMU shares it" in str(told()[1])
+            assert told()[0] is None
+        until(lambda: told() == [None, None])
+
+
 def test_new_vm_is_served_and_the_old_one_notices_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, {"a": {}}) as host, FakeVm(host.socket("a")) as old:
         old.frontend.wait_health(Health.READY)

@@ -42,6 +42,11 @@ def test_host_without_problems_is_well(tmp_path: Path) -> None:
         ({"state": "unresponsive"}, "does not answer", "vgcctl worker reset h1/h1-vm0"),
         ({"quiesced": True}, "is held", "vgcctl worker resume h1/h1-vm0"),
         ({"problem": "no user is free"}, "cannot be served: no user is free", "make room"),
+        (
+            {"ring_problem": "QEMU shares 1 MiB", "allotment_state": "never acknowledged"},
+            "its guest cannot use the device: QEMU shares 1 MiB;",
+            "give QEMU a region of the size that 'region' says",
+        ),
         ({"allotment_state": "never acknowledged"}, "has never acknowledged", "update the driver"),
         ({"allotment_state": "wrong"}, "never got", "update the driver"),
         ({"pending": ["memory_bytes"]}, "do not hold yet: memory;", "vgcctl vm limits h1/h1-vm0"),

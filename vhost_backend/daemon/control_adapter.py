@@ -130,6 +130,7 @@ class DaemonVm:
             unseen="" if choice is None else choice.unseen,
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
+            ring_problem=vm.ring_problem,
             weight=vm.config.quota.weight,
             weight_of=vm.config.quarters.sharing,
             socket=str(vm.config.socket or ""),

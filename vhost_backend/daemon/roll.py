@@ -196,7 +196,7 @@ class VmStore:
         return f"{self.file.parent} is another vgcd's; allowed: a folder for each, 'state' in the configuration"
 
     def _take(self) -> bool:
-        """Makes the folder this daemon's; false if it is another one's."""
+        """Makes the folder this daemon's; false if another daemon has it."""
         if self._hold is not None:
             return True
         try:

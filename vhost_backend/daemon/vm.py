@@ -225,6 +225,11 @@ class Vm:
     # ---- limits ----------------------------------------------------------------------------------
 
     @property
+    def ring_problem(self) -> str:
+        """Reason why rings of the guest are not served; "" if they are."""
+        return self._region.problem if self.is_connected else ""
+
+    @property
     def allotment_state(self) -> AllotmentState:
         """How the guest stands to the limits that it was told."""
         return self.allotment.state(uses_rings=self.is_connected and self._rings.any_started)

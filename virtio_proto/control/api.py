@@ -107,6 +107,8 @@ class VmInfo(TypedDict):
     """Reason why the VM's programs have no hooks and its kernels cannot be watched; absent if they have hooks."""
     problem: NotRequired[str]
     """Reason why the host cannot serve the VM with its settings now; it is tried again. Absent if the host can."""
+    ring_problem: NotRequired[str]
+    """Reason why rings of the VM's guest are not served: QEMU shares no region, or another; absent if they are."""
     weight: NotRequired[int]
     """Share of the host's processors, and of its GPU's time, beside other VMs that have work: `quota.weight` of the
     configuration."""

@@ -191,8 +191,14 @@ async def _list(context: Context) -> int:
     if context.out.as_json:
         context.out.json(vms)
     else:
-        context.out.rows(_COLUMNS, ({**vm, "pes": vm["pes"] or None} for vm in vms))
+        context.out.rows(_COLUMNS, (_listed(vm) for vm in vms))
     return OK
+
+
+def _listed(vm: Object) -> Object:
+    """Row of a VM in the list."""
+    problems = [vm[key] for key in ("problem", "ring_problem") if vm.get(key)]
+    return {**vm, "pes": vm["pes"] or None, **({"problem": "; ".join(problems)} if problems else {})}
 
 
 async def _show(context: Context) -> int:

@@ -834,6 +834,7 @@ export type VmInfo = {
   quiesced?: boolean;
   requests_done: number;
   requests_failed: number;
+  ring_problem?: string;
   socket?: string;
   state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
   stray_cpu_ns?: number;

@@ -99,6 +99,8 @@ class HostCommands:
             info["unseen"] = facts.unseen
         if facts.problem:
             info["problem"] = facts.problem
+        if facts.ring_problem:
+            info["ring_problem"] = facts.ring_problem
         return info
 
     async def _stat(self, caller: Caller, asked: Stat.Request) -> Stats:

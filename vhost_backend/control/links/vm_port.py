@@ -80,6 +80,8 @@ class VmFacts:
     origin: VmOrigin = "file"
     problem: str = ""
     """Reason why the VM is not served with its settings; "" if it is."""
+    ring_problem: str = ""
+    """Reason why rings of its guest are not served; "" if they are."""
     allotment: int = 1
     """Number of the limits that the guest is told."""
     acknowledged: int = 0

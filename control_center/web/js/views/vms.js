@@ -269,6 +269,7 @@ function showFacts(place, vm, info) {
     ["Exceeded", named(info.exceeded) || "none"],
     ["Comes from", vm.origin ?? "–"],
   ];
+  if (vm.ring_problem) rows.push(["Not served", h("span.bad.wrap", null, vm.ring_problem)]);
   if (vm.problem) rows.push(["Problem", h("span.bad.wrap", null, vm.problem)]);
   fill(
     place,
