@@ -76,7 +76,7 @@ def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterat
     left_out = {} if status is None else status.get("left_out", {})
     for vm, reason in left_out.items():
         what = f"was added to stay, and cannot be served: {reason}"
-        yield Problem(name, vm, what, "mend that, then: vgcctl vm reload; or forget it: vgcctl vm remove NAME")
+        yield Problem(name, vm, what, f"mend that, then: vgcctl vm reload; or forget it: vgcctl vm remove {name}/{vm}")
     for vm in host["vms"]:
         yield from _of_vm(name, vm)
 

@@ -150,6 +150,8 @@ def test_vm_that_had_all_elements_may_have_them_again(tmp_path: Path) -> None:
         for pes in (1, 0):
             assert caller.ask("set_limits", vm="a", pes=pes)["configured"]["pes"] == (pes or None)
             vm.frontend.wait_for_config(lambda space: space.quota_pes == (pes or every))  # noqa: B023  called at once
+            usable = 1 if pes == 1 < every else None
+            until(lambda: caller.ask("topology")["vms"][0].get("usable_pes") == usable)  # noqa: B023  called at once
 
 
 @pytest.mark.parametrize("weight", [25, 100, 300])

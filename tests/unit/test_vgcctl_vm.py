@@ -18,6 +18,13 @@ def test_vms_are_listed_and_shown(tmp_path: Path) -> None:
         assert {vm["vm"] for vm in (await vgcctl("vm", "list", "--json", "--daemon", daemon.url)).json} == set(
             daemon.world.vms
         )
+        daemon.world.vms["h1-vm0"].more = {"usable_pes": 1, "problem": "no user is free", "ring_problem": "no region"}
+        (line,) = [
+            line for line in (await vgcctl("vm", "list", "--daemon", daemon.url)).out.splitlines() if "h1-vm0" in line
+        ]
+        assert "1 of 4" in line
+        assert "no user is free; no region" in line
+        daemon.world.vms["h1-vm0"].more = {}
         assert "memory_quota_bytes" in (await vgcctl("vm", "show", "h1/h1-vm0", "--daemon", daemon.url)).out
         assert (await vgcctl("vm", "show", "h1-vm0", "--json", "--daemon", daemon.url)).json["vm"] == "h1-vm0"
         lines = [

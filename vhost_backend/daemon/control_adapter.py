@@ -131,6 +131,7 @@ class DaemonVm:
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
             ring_problem=vm.ring_problem,
+            usable_pes=vm.allotment.enforced.quota.pes if vm.is_connected else None,
             weight=vm.config.quota.weight,
             weight_of=vm.config.quarters.sharing,
             socket=str(vm.config.socket or ""),

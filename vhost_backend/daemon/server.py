@@ -425,7 +425,9 @@ class Daemon:
         live = [vm.name for vm in changed if not now and self._served[vm.name].take_limits(vm)]
         changed = [vm for vm in changed if self._served[vm.name].is_served_as != vm]
         later = {
-            vm.name: different_keys(self.vms[vm.name].config, vm) for vm in changed if self.vms[vm.name].is_connected
+            vm.name: keys
+            for vm in changed
+            if self.vms[vm.name].is_connected and (keys := different_keys(self.vms[vm.name].config, vm))
         }
         leaving = [item for item in self._served.values() if item.is_leaving] if now else []
         for vm in changed:

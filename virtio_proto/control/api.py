@@ -99,6 +99,8 @@ class VmInfo(TypedDict):
     gpu: str
     pes: int
     """Number of processing elements; 0: its engine is chosen when its QEMU connects. They are numbered 0..pes-1 on the CPU engine, by the hardware's SM number on CUDA."""
+    usable_pes: NotRequired[int]
+    """Number of them that the VM's limits let it use now; absent if all."""
     confined_to: list[int] | None
     state: VmState
     quiesced: NotRequired[bool]

@@ -111,10 +111,8 @@ def _host(host: Object) -> Iterator[Finding]:
             "warning", f"{name}: its clock differs by {duration(skew_ns)}", "run an NTP client on both: chrony"
         )
     for vm in host["vms"]:
-        if vm["state"] in ("failed", "stopped"):
-            yield Finding(
-                "warning", f"VM {host['host']}/{vm['vm']} is {vm['state']}", "see vgcd's log, and vgcctl fault"
-            )
+        if vm["state"] == "failed":
+            yield Finding("warning", f"VM {host['host']}/{vm['vm']} is failed", "see vgcd's log, and vgcctl fault")
 
 
 async def _recorder(link: Link) -> Finding:

@@ -26,6 +26,8 @@ EXAMPLES: Final = """\
   vgcctl status h1                   one host
   vgcctl status --json               for a program
 """
+_MANY: Final = 1000
+"""Factor from which on a whole number is shown."""
 _MAX_SHOWN: Final = 64
 """Most problems that are shown to people."""
 _COLUMNS: Final = ("gpu", "name", "vms", "pes", "memory")
@@ -141,7 +143,8 @@ def _gpus(host: Object, status: Object | None) -> Iterator[Object]:
 
 def _of(allotted: int, there: int, shown: Any) -> str:
     """Amount that is allotted of what there is; and how many times over, if it is more."""
-    over = f" ({allotted / there:.3g} times over)" if allotted > there > 0 else ""
+    factor = 0.0 if there == 0 else allotted / there
+    over = f" ({factor:{'.3g' if factor < _MANY else '.0f'}} times over)" if factor > 1 else ""
     return f"{shown(allotted)} of {shown(there)}{over}"
 
 

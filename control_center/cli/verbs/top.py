@@ -159,7 +159,7 @@ def _rates(before: Object, vm: Object, elapsed_s: float) -> Object:
 
 def _figures(host: str, vm: Object, rates: Object | None, load: Mapping[str, Any] | None) -> dict[str, Any]:
     """Figures of a VM; None for what is not known: a VM that is new, a daemon that does not say."""
-    pes = vm["pes"] if vm["confined_to"] is None else len(vm["confined_to"])
+    pes = vm.get("usable_pes", vm["pes"]) if vm["confined_to"] is None else len(vm["confined_to"])
     busy = None if load is None else load["vms"].get(vm["vm"])
     rates = rates or {"requests_per_s": None, "p50_ns": None, "p99_ns": None}
     return {

@@ -198,7 +198,12 @@ async def _list(context: Context) -> int:
 def _listed(vm: Object) -> Object:
     """Row of a VM in the list."""
     problems = [vm[key] for key in ("problem", "ring_problem") if vm.get(key)]
-    return {**vm, "pes": vm["pes"] or None, **({"problem": "; ".join(problems)} if problems else {})}
+    return {**vm, "pes": _pes(vm), **({"problem": "; ".join(problems)} if problems else {})}
+
+
+def _pes(vm: Object) -> object:
+    """Number of a VM's elements, and of those that it may use; None: it has none yet."""
+    return f"{vm['usable_pes']} of {vm['pes']}" if "usable_pes" in vm else vm["pes"] or None
 
 
 async def _show(context: Context) -> int:
@@ -215,7 +220,7 @@ def _for_people(vm: Object) -> Object:
     """A VM's figures with their units, its latency as quantiles, its GPU time as a share of that of others, too."""
     shown: Object = {key: size(value) for key, value in vm.items() if key.endswith("_bytes")}
     shown |= {key: duration(value) for key, value in vm.items() if key.endswith("_ns") and value is not None}
-    shown["pes"] = vm["pes"] or None
+    shown["pes"] = _pes(vm)
     quantiles = [latency.quantile_ns(vm.get("latency", []), part) for part in (0.5, 0.99)]
     median, most = (None if value is None else duration(value) for value in quantiles)
     shown["latency"] = None if median is None else f"p50 {median}, p99 {most}"

@@ -839,6 +839,7 @@ export type VmInfo = {
   state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
   stray_cpu_ns?: number;
   unseen?: string;
+  usable_pes?: number;
   uuid: string;
   vm: string;
   weight?: number;

@@ -99,6 +99,8 @@ class HostCommands:
             info["unseen"] = facts.unseen
         if facts.problem:
             info["problem"] = facts.problem
+        if facts.usable_pes is not None and facts.usable_pes < info["pes"]:
+            info["usable_pes"] = facts.usable_pes
         if facts.ring_problem:
             info["ring_problem"] = facts.ring_problem
         return info

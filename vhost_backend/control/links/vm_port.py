@@ -74,6 +74,8 @@ class VmFacts:
     gpu_time: GpuTimeView | None = None
     """None on engines without a GPU."""
     deadline_ns: int = 10_000_000_000
+    usable_pes: int | None = None
+    """Number of processing elements that the limits which are enforced let it use; None: all."""
     quiesced: bool = False
     unseen: str = ""
     """Reason why the control system does not see what the VM's kernels do; "" if it does."""

@@ -239,7 +239,7 @@ function showFigures(place, vm, course) {
   const p99 = quantile(course.latency, 0.99);
   const items = [
     [vm.quiesced ? "held" : vm.state, "state"],
-    [busy === undefined ? "–" : `${(busy * vm.pes).toFixed(1)} of ${vm.pes}`, "PEs busy"],
+    [busy === undefined ? "–" : `${(busy * vm.pes).toFixed(1)} of ${vm.usable_pes ?? vm.pes}`, "PEs busy"],
     [count(Math.round(course.requests.at(-1) ?? 0)), "requests/s"],
     [p50 === null ? "–" : span(p50), "p50"],
     [p99 === null ? "–" : span(p99), "p99"],
