@@ -96,17 +96,19 @@ def read_text(path: Path, problems: Problems) -> str:
 
 def read_yaml(text: str, problems: Problems) -> Located:
     """Parses one YAML document; an empty mapping after reporting that it is not YAML."""
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)  # it raises where YAML does not know a character
         node = loader.get_single_node()
         return Located({}, 1) if node is None else _locate(loader, node, problems)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        text = getattr(error, "problem", None) or str(error)
+        text = getattr(error, "problem", None) or " ".join(str(error).split())
         problems.note(mark.line + 1 if mark else 1, f"the file is not YAML: {text}; allowed: one YAML document")
         return Located({}, 1)
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 # ---- value parsers: (problems, path, value) -> value, or None after reporting a problem ----------

@@ -261,6 +261,7 @@ def test_all_errors_are_reported_at_once() -> None:
         ("vms: {a: }\ndefaults: {region_file: /f}", "defaults.region_file is not a key"),
         ("vms: {a: }\ndefaults: {quota: {pes: x}}", "defaults.quota.pes is 'x'"),
         ("vms: [", "not YAML"),
+        ("vms: {a: }\n# \x07", "not YAML: unacceptable character #x0007: special characters are not allowed"),
         ("a: &x [*x]", "not YAML"),
         ("vms: {a: !!python/object:os.system {}}", "vms.a has the tag 'tag:yaml.org,2002:python/object:os.system'"),
         ("vms: {a: }\n---\nvms: {b: }", "not YAML"),
