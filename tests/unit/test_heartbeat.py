@@ -37,6 +37,8 @@ class Stage:
         self.asked: list[tuple[Answer, float]] = []
         self.alarm_at_ns = 0
         self.has_timers = True
+        self.error: Exception | None = None
+        """Error that a look raises."""
         clock = cast("WorkerClock", self)
         with InflightMemory() as memory:
             nothing = memory.requests()
@@ -51,11 +53,15 @@ class Stage:
             7.0,
             may_ask=lambda: self.may,
             kicks=lambda: [self.kick],
-            on_look=lambda: None,
+            on_look=self._looked,
             on_late=lambda: self.said.append("late"),
             on_answer=lambda: self.said.append("answers"),
         )
         self.heartbeat._timer.cancel()
+
+    def _looked(self) -> None:
+        if self.error is not None:
+            raise self.error
 
     # ---- the link and the clock ------------------------------------------------------------------
 
@@ -123,6 +129,19 @@ def test_a_worker_that_does_nothing_is_asked_once() -> None:
         stage.stopped = True
         assert stage.look() == 3
         assert stage.said == []
+
+    run(test)
+
+
+def test_an_error_at_a_look_does_not_end_the_watch() -> None:
+    async def test(stage: Stage) -> None:
+        stage.error = UnicodeError("a name that no one thought of")
+        with pytest.raises(UnicodeError):
+            stage.heartbeat._look()
+        assert not stage.heartbeat._timer.cancelled()
+        stage.heartbeat._timer.cancel()
+        stage.error = None
+        assert stage.look() == 1
 
     run(test)
 

@@ -7,12 +7,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
 import pytest
 
 from tests.waiting import turns_until, until
+from vhost_backend.cores import threads
 from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock
 
 MS: Final = 1_000_000
@@ -49,6 +51,17 @@ def spinner(alarms: CpuAlarms) -> Iterator[Spinner]:
     with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE) as process, contextlib.ExitStack() as stack:
         stack.callback(process.kill)
         yield Spinner(process, alarms)
+
+
+def test_process_may_have_any_name(alarms: CpuAlarms) -> None:
+    """Guest code names the worker's threads as it likes."""
+    script = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'\\xff) T\\xfe'); print(flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", script]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert threads.named(process.pid, "vgc-pe") == frozenset()
+        assert not WorkerClock(process.pid, alarms).is_stopped()
 
 
 def test_the_clock_of_a_process_runs_while_it_works_and_shows_when_it_is_stopped(spinner: Spinner) -> None:

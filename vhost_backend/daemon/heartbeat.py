@@ -160,20 +160,29 @@ class Heartbeat:
         return self._alarm is not None
 
     def _look(self) -> None:
+        goes_on = True  # whatever is raised: what a guest does must not end the watch
+        try:
+            goes_on = self._look_once()
+        finally:
+            if goes_on:
+                self._timer = self._loop.call_later(self._pace.period_s, self._look)
+
+    def _look_once(self) -> bool:
+        """Looks at the worker; False: there is nothing to look at for now."""
         if self._link.closed:
-            return
+            return False
         self.count_cpu_time()
         if fault := self._account.fault():
             self._link.condemn(fault)
-            return
+            return False
         self._on_look()
         if self._answer is not None:
             self._check_late()
         elif self._may_ask() and (self._was_woken or self._has_run()):
             self._ask()
         elif self._quiet_ns is not None and self._bell is not None and self._rest(self._quiet_ns):
-            return
-        self._timer = self._loop.call_later(self._pace.period_s, self._look)
+            return False
+        return True
 
     def _rest(self, cpu_ns: int) -> bool:
         """Begins to rest; False: the host lacks what that takes."""

@@ -45,7 +45,6 @@ KILL_GRACE_S: Final = 0.1
 """Time between SIGTERM, on which the launcher kills its worker's processes, and SIGKILL for the launcher itself."""
 
 STDERR_TAIL_BYTES: Final = 4096
-_INIT: Final = "vgc-init"
 _PASSED_ON: Final = (
     *("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS"),  # for builds with sanitizers
     "LD_LIBRARY_PATH",  # some container images put the NVIDIA driver there
@@ -250,9 +249,22 @@ def worker_of(pid: int) -> int:
     """Number of the worker that the daemon started as `pid`: a launcher with the worker as its child, or the worker."""
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() != _INIT:
+            if not _is_init(child):
                 return int(child)
     return pid
+
+
+def _is_init(pid: str) -> bool:
+    """True if a process is the first one of a PID namespace: guest code may give its process that one's name, not its number
+    [pid_namespaces(7); proc_pid_status(5), "NSpid"].
+
+    :raise OSError: it is gone.
+    """
+    for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+        if line.startswith(b"NSpid:"):
+            numbers = line.split()[1:]
+            return len(numbers) > 1 and numbers[-1] == b"1"
+    return False
 
 
 def describe_exit(code: int) -> str:

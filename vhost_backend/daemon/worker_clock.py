@@ -161,7 +161,7 @@ class WorkerClock:
     def is_stopped(self) -> bool:
         """True if a signal has stopped the worker."""
         try:
-            return self._stat.read_text().rpartition(")")[2].split()[0] == "T"
+            return self._stat.read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
         except (OSError, IndexError):
             return False
 

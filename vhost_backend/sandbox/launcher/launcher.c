@@ -47,7 +47,7 @@ static struct init_process start_init(void)
     char own_name[16] = "";
     vgc_check(pipe2(ends, O_CLOEXEC), "file descriptors", "pipe2");
     (void)prctl(PR_GET_NAME, own_name, 0, 0, 0);
-    (void)prctl(PR_SET_NAME, "vgc-init", 0, 0, 0); /* inherited: by it the daemon tells init from the job at any time */
+    (void)prctl(PR_SET_NAME, "vgc-init", 0, 0, 0); /* inherited: shown from its first moment */
     pid_t pid = fork();
     vgc_check(pid, "PID namespaces", "fork");
     if (pid == 0) {
