@@ -72,7 +72,12 @@ def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterat
         )
     if status is not None and status.get("reload_refused"):
         what = f"goes on as before, as its configuration was refused when it was read again: {status['reload_refused']}"
-        yield Problem(name, None, what, "mend that, then: vgcctl vm reload; vgcd check-config says more")
+        yield Problem(
+            name,
+            None,
+            what,
+            "mend that, in the file or at VMs that were added or limited without it (vgcctl vm list), then: vgcctl vm reload",
+        )
     left_out = {} if status is None else status.get("left_out", {})
     for vm, reason in left_out.items():
         what = f"was added to stay, and cannot be served: {reason}"

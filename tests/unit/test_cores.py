@@ -175,6 +175,20 @@ def test_elements_stay_where_they_are_when_others_move(process: tuple[int, froze
     assert set(map(frozenset, where(pid).values())) == {frozenset({first, second})}
 
 
+@needs_two_cores
+def test_threads_that_are_not_where_they_may_be_are_put_there(process: tuple[int, frozenset[int]]) -> None:
+    pid, others = process
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    both = frozenset({first, second})
+    server, right, wrong = sorted(others)
+    threads.put(pid, right, {first})
+    threads.put(pid, wrong, {second})
+    threads.keep(pid, {pid, server}, frozenset(os.sched_getaffinity(0)), frozenset({first}))
+    found = where(pid)
+    assert (found[right], found[wrong]) == ({first}, {first})
+    assert both <= found[server] == found[pid]
+
+
 class Tasks:
     """A process's threads: what each listing of them finds, the last one from then on, and the processors of each."""
 
@@ -187,6 +201,7 @@ class Tasks:
         patch.setattr(Path, "iterdir", lambda _folder: self._listed())
         patch.setattr(os, "sched_getaffinity", lambda thread: self.cores.setdefault(thread, these(0, 1)) & online)
         patch.setattr(os, "sched_setaffinity", self.cores.__setitem__)
+        patch.setattr(threads, "is_there", lambda _pid, _thread: True)
 
     def _listed(self) -> Iterator[Path]:
         found = self._listings.pop(0) if len(self._listings) > 1 else self._listings[0]
@@ -209,6 +224,14 @@ def test_processors_that_the_host_has_lost_keep_nobody_from_the_others(monkeypat
     tasks = Tasks(monkeypatch, {1, 2}, online=these(0, 1, 2))
     threads.settle(7, {2, 3})
     assert tasks.cores == {1: {2, 3}, 2: {2, 3}}
+
+
+def test_stranger_that_gets_a_thread_s_number_keeps_its_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = Tasks(monkeypatch, {1, 2}, {1})
+    found = iter([True, False])
+    monkeypatch.setattr(threads, "is_there", lambda _pid, thread: thread == 1 or next(found, False))
+    threads.settle(7, {3})
+    assert tasks.cores == {1: {3}, 2: {0, 1}}
 
 
 def test_threads_are_found_by_name() -> None:

@@ -71,7 +71,7 @@ def renice(pid: int, nice: int) -> None:
     with contextlib.suppress(FileNotFoundError):  # a kernel that does not share processors among sessions
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
     try:
-        threads.change_all(pid, partial(_renice_thread, value=_with_ours(nice)))
+        threads.change_all(pid, partial(_renice_thread, pid, value=_with_ours(nice)))
     except PermissionError:  # nobody but root may raise the priority of threads again
         if sharing() != "session":
             raise
@@ -82,12 +82,13 @@ def _with_ours(nice: int) -> int:
     return min(MOST_NICE, os.getpriority(os.PRIO_PROCESS, 0) + nice)
 
 
-def _renice_thread(thread: int, value: int) -> bool:
+def _renice_thread(pid: int, thread: int, value: int) -> bool:
     """True if the thread had another nice value, or has just ended."""
     try:
         if os.getpriority(os.PRIO_PROCESS, thread) == value:
             return False
-        os.setpriority(os.PRIO_PROCESS, thread, value)
+        if threads.is_there(pid, thread):  # else a stranger may have its number by now
+            os.setpriority(os.PRIO_PROCESS, thread, value)
     except ProcessLookupError:
         pass
     return True

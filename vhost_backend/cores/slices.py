@@ -37,7 +37,7 @@ def set_slices(pid: int, slice_ns: int, but: Collection[int] = ()) -> None:
     """
 
     def change(thread: int) -> bool:
-        return thread not in but and _set(thread, slice_ns)
+        return thread not in but and set_slice(pid, thread, slice_ns)
 
     threads.change_all(pid, change)
 
@@ -50,10 +50,15 @@ def slice_of(thread: int) -> int:
     return int(_attributes(thread)[5])
 
 
-def _set(thread: int, slice_ns: int) -> bool:
-    """True if the thread had other slices, or has just ended."""
+def set_slice(pid: int, thread: int, slice_ns: int) -> bool:
+    """Gives one thread of a process such time slices; true if it had others, or has just ended.
+
+    :raise OSError: this process may not do it.
+    """
     try:
         size, policy, flags, nice, priority, before_ns, *rest = _attributes(thread)
+        if not threads.is_there(pid, thread):
+            return True  # a stranger may have its number by now
         packed = _ATTRIBUTES.pack(size, policy, flags, nice, priority, slice_ns, *rest)
         _call(_SET, thread, ctypes.create_string_buffer(packed, len(packed)), 0)
         return slice_of(thread) != before_ns

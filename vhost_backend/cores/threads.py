@@ -54,6 +54,21 @@ def move(pid: int, own: frozenset[int], others: Collection[int]) -> None:
     _settle(pid, lambda _thread, present: present if present <= own else others)
 
 
+def keep(pid: int, servers: Collection[int], others: frozenset[int], rest: frozenset[int]) -> None:
+    """Puts threads of a process that are not where they may be there: `servers` on `others`, and the rest on `rest`.
+
+    Guest code may have started some in a serving thread that it has interrupted, or just when all were moved.
+
+    :raise OSError: the process is gone, or this one may not do it.
+    """
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        thread = int(task.name)
+        allowed = others if thread in servers else rest
+        with contextlib.suppress(ProcessLookupError):
+            if not allowed.issuperset(os.sched_getaffinity(thread)):
+                put(pid, thread, allowed)
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """Time that a thread has had since its begin."""
@@ -76,12 +91,17 @@ def times(pid: int, thread: int) -> Times | None:
     return Times(int(ran), int(waited), int(turns))
 
 
+def is_there(pid: int, thread: int) -> bool:
+    """True if a process has this thread."""
+    return Path(f"/proc/{pid}/task/{thread}").exists()
+
+
 def put(pid: int, thread: int, cores: Collection[int]) -> None:
     """Has one thread of a process run on `cores`; nothing happens if it has ended, as its number may be a stranger's by now.
 
     :raise OSError: this process may not do it, or the host has lost all of these processors.
     """
-    if Path(f"/proc/{pid}/task/{thread}").exists():
+    if is_there(pid, thread):
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(thread, cores)
 
@@ -102,7 +122,7 @@ def _children(pid: int) -> list[int]:
 
 def _settle(pid: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> None:
     """Moves threads until none is left to move. `wanted`: processors of a thread, by its number and its present ones."""
-    change_all(pid, lambda thread: _move(thread, wanted))
+    change_all(pid, lambda thread: _move(pid, thread, wanted))
 
 
 def change_all(pid: int, change: Callable[[int], bool]) -> None:
@@ -121,14 +141,19 @@ def change_all(pid: int, change: Callable[[int], bool]) -> None:
     raise RestlessError(f"process {pid} starts threads without end")
 
 
-def _move(thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> bool:
+def _move(pid: int, thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]]) -> bool:
     """True if the thread was elsewhere, or has just ended. Of processors that the host has lost, it gets those that are left."""
     try:
         present = frozenset(os.sched_getaffinity(thread))
         cores = frozenset(wanted(thread, present))
         if cores == present:
             return False
+        if not is_there(pid, thread):
+            return True
         os.sched_setaffinity(thread, cores)
+        if not is_there(pid, thread):  # a stranger may have its number by now
+            os.sched_setaffinity(thread, present)
+            return True
         return frozenset(os.sched_getaffinity(thread)) != present
     except ProcessLookupError:
         return True
@@ -137,6 +162,6 @@ def _move(thread: int, wanted: Callable[[int, frozenset[int]], Collection[int]])
 def _text(file: Path) -> str:
     """Contents of a thread's file; "" if it has ended."""
     try:
-        return file.read_text()
+        return file.read_text(errors="replace")  # guest code names its threads as it likes
     except (FileNotFoundError, ProcessLookupError):
         return ""

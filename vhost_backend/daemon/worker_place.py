@@ -28,6 +28,8 @@ class WorkerPlace:
         self._watched = contextlib.ExitStack()
         self._pins: Pins | None = None
         self._serving: Serving | None = None
+        self._servers: frozenset[int] = frozenset()
+        """Threads that serve the elements; those that are started later may be guest code's."""
         self.elements: Final = _elements(worker) if has_elements else frozenset()
         """Threads that run processing elements."""
         self._try(self._shorten)
@@ -36,7 +38,7 @@ class WorkerPlace:
         else:
             self._move()  # what it was started from may have run on others
         if self.elements:
-            servers = _threads(worker) - self.elements
+            servers = self._servers = _threads(worker) - self.elements
             self._pins = Pins(worker, self.elements, lambda: place.elements)
             self._serving = Serving(worker, servers, lambda: place.own or place.lent, lambda: place.others)
         self._watched.enter_context(place.pool.watched(self._move))
@@ -49,6 +51,14 @@ class WorkerPlace:
             self._try(self._pins.look)
         if self._serving is not None:
             self._try(self._serving.look)
+        if self._servers:
+            place = self._place
+            self._try(partial(threads.keep, self._worker, self._servers, place.others, place.elements))
+            for thread in _threads(self._worker) - self._servers - self.elements:
+                with contextlib.suppress(OSError):
+                    slices.set_slice(
+                        self._worker, thread, slices.USUAL_NS
+                    )  # it may have those of the thread that started it
 
     def close(self) -> None:
         """Moves nothing any more; a second call does nothing."""
