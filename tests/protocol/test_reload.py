@@ -586,6 +586,13 @@ def test_limits_are_changed_without_the_file(tmp_path: Path) -> None:
         until(lambda: caller.ask("show_limits", vm="a")["exceeded"] == [])  # the worker has to enforce it first
 
 
+def test_weight_of_a_vm_without_a_guest_holds_at_once(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": {}, "b": {}}) as (_host, caller, _vm):
+        for vm in "ab":
+            assert caller.ask("set_limits", vm=vm, weight=44)["enforced"]["weight"] == 44
+            assert caller.ask("show_limits", vm=vm)["enforced"]["weight"] == 44
+
+
 def test_limits_beyond_the_host_are_refused(tmp_path: Path) -> None:
     with controlled(tmp_path, {"a": {"engine": "cpu"}, "b": {}}, overcommit=False) as (_host, caller, vm):
         with pytest.raises(ApiRefusedError, match=r"of memory, and this host has .*; allowed: .* or overcommit: true"):

@@ -327,7 +327,13 @@ def _limits_info(vm: Vm, configured: VmConfig) -> LimitsInfo:
     told = figures(vm.allotment.told if vm.is_connected else configured)
     limits = figures(vm.allotment.enforced if vm.is_connected else configured)
     told["weight"] = present["weight"]  # of which neither guest nor worker knows
-    limits["weight"] = present["weight"] if _gpu_in_use(vm) is not None else vm.config.quarters.reached_weight
+    holds_now = (
+        vm.is_connected or vm.config.quota.weight == configured.quota.weight
+    )  # else a VM with these takes its place
+    if holds_now and _gpu_in_use(vm) is None:
+        limits["weight"] = vm.config.quarters.reached_weight
+    else:
+        limits["weight"] = present["weight"]
     used = _use_of(vm)
     return {
         "vm": vm.config.name,
