@@ -593,6 +593,12 @@ def test_weight_of_a_vm_without_a_guest_holds_at_once(tmp_path: Path) -> None:
             assert caller.ask("show_limits", vm=vm)["enforced"]["weight"] == 44
 
 
+def test_vm_that_stays_after_all_has_nothing_that_waits(tmp_path: Path) -> None:
+    with controlled(tmp_path, {"a": {}, "b": {}}) as (_host, caller, _vm):
+        caller.ask("remove_vm", vm="a")
+        assert not caller.ask("reload_vms").get("later")
+
+
 def test_limits_beyond_the_host_are_refused(tmp_path: Path) -> None:
     with controlled(tmp_path, {"a": {"engine": "cpu"}, "b": {}}, overcommit=False) as (_host, caller, vm):
         with pytest.raises(ApiRefusedError, match=r"of memory, and this host has .*; allowed: .* or overcommit: true"):

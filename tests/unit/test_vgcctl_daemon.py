@@ -352,10 +352,12 @@ def test_doctor_lists_what_works_and_what_fails(tmp_path: Path) -> None:
         assert ran.code == 0
         assert "role admin" in ran.out
         daemon.world.vms["h1-vm0"].state = "failed"
+        daemon.world.vms["h1-vm1"].state = "stopped"
         daemon.world.clock_ns = lambda: 10**18
         ran = await vgcctl("doctor", "--daemon", daemon.url)
         assert "its clock differs" in ran.out
         assert "VM h1/h1-vm0 is failed" in ran.out
+        assert "h1-vm1" not in ran.out, "it waits for its QEMU"
 
     with_daemon(tmp_path, test)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from control_center import health
+from control_center.cli.verbs import status
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.test_vgcctl_centre import Cluster, with_centre
 from tests.unit.vgcctl_rig import vgcctl, with_daemon
@@ -121,6 +122,15 @@ def test_more_than_there_is_is_told_as_a_factor(tmp_path: Path) -> None:
         assert ran.code == 0  # it was allowed
 
     with_daemon(tmp_path, test)
+
+
+def test_many_times_as_much_is_told_as_a_whole_number() -> None:
+    assert [status._of(allotted, 2, str) for allotted in (2, 3, 8002)] == [
+        "2 of 2",
+        "3 of 2 (1.5 times over)",
+        "8002 of 2 (4001 times over)",
+    ]
+    assert status._of(3, 0, str) == "3 of 0"
 
 
 def test_caller_that_sees_some_vms_gets_no_allotments(tmp_path: Path) -> None:

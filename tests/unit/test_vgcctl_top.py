@@ -37,6 +37,9 @@ def test_picture_for_a_program_has_figures_of_each_vm(tmp_path: Path) -> None:
         assert one["requests_per_s"] > 0
         assert 0 < one["pes_used"] <= 4
         assert vms["h1-vm1"]["pes"] == 2
+        daemon.world.vms["h1-vm0"].more = {"usable_pes": 1}
+        fewer = await vgcctl("top", "--once", "--every", "10ms", "--json", "--daemon", daemon.url)
+        assert {vm["vm"]: vm["pes"] for vm in fewer.json["vms"]}["h1-vm0"] == 1
         assert "kernels" not in ran.json
 
     with_daemon(tmp_path, test, clock_ns=Clock())

@@ -30,7 +30,7 @@ class WorkerPlace:
         self._serving: Serving | None = None
         self._servers: frozenset[int] = frozenset()
         """Threads that serve the elements; those that are started later may be guest code's."""
-        self.elements: Final = _elements(worker) if has_elements else frozenset()
+        self.elements: Final = _threads(elements_of, worker) if has_elements else frozenset()
         """Threads that run processing elements."""
         self._try(self._shorten)
         if self.elements and place.own is not None:
@@ -38,9 +38,9 @@ class WorkerPlace:
         else:
             self._move()  # what it was started from may have run on others
         if self.elements:
-            servers = self._servers = _threads(worker) - self.elements
+            self._servers = _threads(partial(threads.named, beginning=""), worker) - self.elements
             self._pins = Pins(worker, self.elements, lambda: place.elements)
-            self._serving = Serving(worker, servers, lambda: place.own or place.lent, lambda: place.others)
+            self._serving = Serving(worker, self._servers, lambda: place.own or place.lent, lambda: place.others)
         self._watched.enter_context(place.pool.watched(self._move))
 
     def look(self) -> None:
@@ -52,13 +52,16 @@ class WorkerPlace:
         if self._serving is not None:
             self._try(self._serving.look)
         if self._servers:
-            place = self._place
-            self._try(partial(threads.keep, self._worker, self._servers, place.others, place.elements))
-            for thread in _threads(self._worker) - self._servers - self.elements:
-                with contextlib.suppress(OSError):
-                    slices.set_slice(
-                        self._worker, thread, slices.USUAL_NS
-                    )  # it may have those of the thread that started it
+            self._try(self._put_back)
+
+    def _put_back(self) -> None:
+        """Puts threads where they may be, and gives those that were started later usual slices: guest code may have started them in
+        a serving thread, with that one's processors and slices.
+        """
+        threads.keep(self._worker, self._servers, self._place.others, self._place.elements)
+        for thread in threads.named(self._worker, "") - self._servers - self.elements:
+            with contextlib.suppress(OSError):  # it has just ended, or this host does not allow it
+                slices.set_slice(self._worker, thread, slices.USUAL_NS)
 
     def close(self) -> None:
         """Moves nothing any more; a second call does nothing."""
@@ -96,13 +99,8 @@ class WorkerPlace:
             self._log.warning("worker_not_moved", pid=self._worker, cores=cores, why=str(error))
 
 
-def _elements(worker: int) -> frozenset[int]:
+def _threads(find: Callable[[int], frozenset[int]], worker: int) -> frozenset[int]:
+    """Threads of a worker that `find` finds; none if it has just ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return elements_of(worker)
-    return frozenset()  # it has just ended
-
-
-def _threads(worker: int) -> frozenset[int]:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return threads.named(worker, "")
-    return frozenset()  # it has just ended
+        return find(worker)
+    return frozenset()
