@@ -7,12 +7,12 @@ import grp
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Final, TextIO, cast
 
-from guest_driver import bench, doctor, local_functions, runner, shadow_run
+from guest_driver import bench, doctor, listing, local_functions, runner, shadow_run
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
 from guest_driver.errors import InvalidArgument, VgcError
@@ -50,11 +50,24 @@ def _parser() -> argparse.ArgumentParser:
     shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     functions = commands.add_parser(
         "functions",
-        help="show which functions of a CUDA program run on either side, and their times",
+        help="show functions that are registered for this VM; or those of a CUDA program that run on either side",
         description=local_functions.HELP,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    functions.add_argument("file", type=Path, nargs="+", help="program, object or shared library that mynvcc has built")
+    functions.add_argument("file", type=Path, nargs="*", help="program, object or shared library that mynvcc has built")
+    register = commands.add_parser(
+        "register",
+        help="register the functions of a source file for the whole VM",
+        description="All processes of the VM find them by name, until `vgc unregister`. A file that is registered already is "
+        "not loaded again.",
+    )
+    register.add_argument("file", type=Path, help="CUDA source; or .ptx, .cubin, .fatbin, where the host allows it")
+    register.add_argument(
+        "--keep", action="store_true", help="stay registered when the VM or the host's daemon is restarted"
+    )
+    register.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
+    unregister = commands.add_parser("unregister", help="unregister the program that has a function")
+    unregister.add_argument("name", metavar="NAME", help="function of it; others of the program are gone, too")
     commands.add_parser("last-error", help="show the last error of this user's CUDA programs, in the host's words")
     run = commands.add_parser(
         "run",
@@ -176,39 +189,67 @@ def _shadow(arguments: argparse.Namespace) -> int:
     return 1 if report.differing else status
 
 
-def _dispatch(arguments: argparse.Namespace) -> int:
-    match arguments.command:
-        case "info":
-            with Device(address=arguments.device) as device:
-                print(describe(device.info(), device.usage()))
-        case "grant":
-            print(_grant(arguments.group, arguments.device))
-        case "doctor":
-            findings = doctor.examine(arguments.device)
-            print("\n".join(map(str, findings)))
-            return 0 if findings[-1].well else 1  # the last question is whether a request is answered
-        case "shadow":
-            return _shadow(arguments)
-        case "functions":
-            print(local_functions.show(arguments.file))
-        case "last-error":
-            print(last_error())
-        case "run":
-            hot_lines = HotLines(sys.stdout) if arguments.profile else None
-            with _open_for_run(arguments, cast("TextIO | None", hot_lines)) as device:
-                print(runner.run(device, arguments))
-            if hot_lines is not None:
-                print(hot_lines.table(runner.sources_of(arguments)))
-        case "bench":
-            print(bench.run(arguments.device, arguments.seconds))
-    return 0
+def _info(arguments: argparse.Namespace) -> None:
+    with Device(address=arguments.device) as device:
+        print(describe(device.info(), device.usage()))
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    findings = doctor.examine(arguments.device)
+    print("\n".join(map(str, findings)))
+    return 0 if findings[-1].well else 1  # the last question is whether a request is answered
+
+
+def _functions(arguments: argparse.Namespace) -> None:
+    if arguments.file:
+        print(local_functions.show(arguments.file))
+        return
+    with Device(address=arguments.device) as device:
+        print(listing.describe(device.list_functions()))
+
+
+def _register(arguments: argparse.Namespace) -> None:
+    kind = runner.PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
+    with Device(address=arguments.device) as device:
+        source = runner.named_content(arguments.file, kind)
+        program = device.register(source, arguments.option, kind, keep=arguments.keep)
+        print(program.log, end="", file=sys.stderr)
+        print(f"registered: {', '.join(program)}")
+
+
+def _unregister(arguments: argparse.Namespace) -> None:
+    with Device(address=arguments.device) as device:
+        device.unregister(arguments.name)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    hot_lines = HotLines(sys.stdout) if arguments.profile else None
+    with _open_for_run(arguments, cast("TextIO | None", hot_lines)) as device:
+        print(runner.run(device, arguments))
+    if hot_lines is not None:
+        print(hot_lines.table(runner.sources_of(arguments)))
+
+
+_COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
+    "info": _info,
+    "grant": lambda arguments: print(_grant(arguments.group, arguments.device)),
+    "doctor": _doctor,
+    "shadow": _shadow,
+    "functions": _functions,
+    "register": _register,
+    "unregister": _unregister,
+    "last-error": lambda _: print(last_error()),
+    "run": _run,
+    "bench": lambda arguments: print(bench.run(arguments.device, arguments.seconds)),
+}
+"""Commands by name; one that returns nothing has succeeded."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program. Returns its exit code: 0 success, 1 failure, 2 a wrong command line."""
     arguments = _parser().parse_args(argv)
     try:
-        return _dispatch(arguments)
+        return _COMMANDS[arguments.command](arguments) or 0
     except (VgcError, TypeError, ValueError, OSError) as error:
         print(f"vgc: {error}", file=sys.stderr)
         return 1

@@ -12,9 +12,10 @@ from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
+from guest_driver.listing import ListedFunction, list_functions
 from guest_driver.memory import DeviceArray, DeviceMemory, OpenedMemory, buffer_of
 from guest_driver.output import Output
-from guest_driver.program import LEAK_CHECK, Extent, Function, Program, Unit, geometry
+from guest_driver.program import LEAK_CHECK, Extent, FoundFunction, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
 from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
@@ -168,6 +169,8 @@ class Device:
             options.state_dir = keep[-1]
         self._handle = Handle(options, Output(output))
         self._programs: list[Program] = []
+        self._found: dict[str, Function] = {}
+        """Functions of the VM and the host that were looked up, by name."""
 
     def __enter__(self) -> Self:
         return self
@@ -183,6 +186,7 @@ class Device:
             for program in self._programs:
                 program.unload()
         self._programs.clear()
+        self._found.clear()
         self._handle.close()
 
     def __repr__(self) -> str:
@@ -238,6 +242,7 @@ class Device:
     def reset(self) -> None:
         """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid."""
         self._programs.clear()
+        self._found.clear()
         check(lib.vgc_reset(self._handle.pointer))
 
     def claim_queue(self) -> None:
@@ -381,6 +386,53 @@ class Device:
         """
         return self._add(list(units), _checked(options, checks, lockstep, profile), SOURCE_KINDS["cuda"])
 
+    def register(
+        self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda", *, keep: bool = False
+    ) -> Program:
+        """Has the host compile a program, and registers its functions for the whole VM.
+
+        All processes find them by name (`function`, `call`), behind those of programs that they have compiled themselves,
+        until `unregister`. A program that is registered already is not loaded again. `Program.unload` only ends the
+        handle.
+
+        :param keep: the program stays registered when the guest, or the host's daemon, has been restarted.
+        :raise errors.InvalidArgument: a different registered program has a function of the same name.
+        :raise errors.CompileError: the program does not compile.
+        """
+        if kind not in SOURCE_KINDS:
+            raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
+        data = source.encode() if isinstance(source, str) else source
+        return Program(self._handle, data, options, SOURCE_KINDS[kind], register=True, keep=keep)
+
+    def unregister(self, name: str) -> None:
+        """Unregisters the program that has a function of this name, with all of its functions, once their launches have
+        ended.
+
+        :raise errors.NotFound: no registered program has one.
+        """
+        self._found.pop(name, None)
+        check(lib.vgc_unregister(self._handle.pointer, name.encode()))
+
+    def function(self, name: str) -> Function:
+        """Finds a function by its name: of a program that was compiled here, of the VM, or of the host.
+
+        :raise errors.NotFound: nothing has this name.
+        :raise errors.CompileError: its registered program does not compile any more.
+        """
+        for program in reversed(self._programs):
+            if program.is_loaded:
+                try:
+                    return program[name]
+                except errors.NotFound:
+                    continue
+        if name not in self._found:
+            self._found[name] = FoundFunction(self._handle, name).function
+        return self._found[name]
+
+    def list_functions(self) -> list[ListedFunction]:
+        """Lists functions that all processes of the VM find: those that were registered, and those of the host."""
+        return list_functions(self._handle)
+
     def _add(self, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> Program:
         program = Program(self._handle, source, options, kind)
         self._programs = [*(known for known in self._programs if known.is_loaded), program]
@@ -406,15 +458,6 @@ class Device:
         check(lib.vgc_synchronize(self._handle.pointer))
         self._handle.show_output()
 
-    def _function(self, name: str) -> Function:
-        for program in reversed(self._programs):
-            if program.is_loaded:
-                try:
-                    return program[name]
-                except errors.NotFound:
-                    continue
-        raise errors.NotFound(f"no program that was compiled here has a kernel '{name}'")
-
     def call(
         self,
         name: str,
@@ -426,14 +469,15 @@ class Device:
         cooperative: bool = False,
         stream: Stream | None = None,
     ) -> Job | Timing:
-        """Runs a kernel by name on buffers of the guest in one round trip: sends inputs, runs it, returns outputs.
+        """Runs a kernel by name (as for `function`) on buffers of the guest, in one round trip: sends inputs, runs it,
+        returns outputs.
 
         `args` are `In`, `Out`, `InOut` of buffers, and values. With a stream it returns a job at once.
 
         :raise TypeError: an argument does not fit its parameter.
         :raise errors.VgcError: the call failed.
         """
-        function = self._function(name)
+        function = self.function(name)
         packed, keep = _call_args(function, args)
         where = geometry(grid, block, shared_bytes, stream, cooperative)
         device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())

@@ -17,7 +17,10 @@ from typing import Final
 
 from guest_driver.errors import InvalidArgument
 
-HELP: Final = """Shows which functions of a CUDA program that mynvcc has built run on either side: kernels with CPU versions, and
+HELP: Final = """Without a file: shows the functions that are registered for this VM (vgc register), with their use since the
+host's worker has started: launches of all processes, their mean time, and the time that 99 of 100 did not exceed.
+
+With files: shows which functions of a CUDA program that mynvcc has built run on either side: kernels with CPU versions, and
 __host__ __device__ functions that vgc_local_function() finds.
 
   vgc functions ./program

@@ -61,7 +61,7 @@ class Variable:
 class Function:
     """Kernel: ``function[grid, block](arguments...)`` runs it and waits; so does `launch`."""
 
-    def __init__(self, program: Program, pointer: Any) -> None:
+    def __init__(self, program: Program | FoundFunction, pointer: Any) -> None:
         info = ffi.new("struct vgc_function_info *")
         lib.vgc_function_info(pointer, info)
         self._program = program  # keeps the program loaded
@@ -179,13 +179,43 @@ def _units(units: Sequence[Unit]) -> tuple[Any, list[Any]]:
     return packed, keep
 
 
+class FoundFunction:
+    """Handle of a function of the VM or the host, which no program of this process has."""
+
+    def __init__(self, handle: Handle, name: str) -> None:
+        out = ffi.new("struct vgc_function **")
+        check(lib.vgc_function_find(handle.pointer, name.encode(), out))
+        self.handle = handle
+        self._release = handle.on_collect(self, lib.vgc_function_release, out[0])
+        self.function = Function(self, out[0])
+
+    def check_loaded(self) -> None:
+        """Checks that the function can be used.
+
+        :raise ValueError: its device is closed.
+        """
+        if not self._release.alive or not self.handle.is_open:
+            raise ValueError("the function's device is closed")
+
+
 class Program:
     """Loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
 
-    def __init__(self, handle: Handle, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        source: bytes | Sequence[Unit],
+        options: Sequence[str],
+        kind: int,
+        *,
+        register: bool = False,
+        keep: bool = False,
+    ) -> None:
         words, _keep = _words(options)
         out = ffi.new("struct vgc_program **")
-        if isinstance(source, bytes):
+        if register:
+            check(lib.vgc_program_register(handle.pointer, kind, source, len(source), words, len(options), keep, out))
+        elif isinstance(source, bytes):
             check(lib.vgc_program_load(handle.pointer, kind, source, len(source), words, len(options), out))
         else:
             units, _keep_units = _units(source)

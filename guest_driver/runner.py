@@ -164,18 +164,20 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
     ]
     kinds = [PROGRAM_KINDS.get(file.suffix, "cuda") for file in arguments.file]
     if len(kinds) == 1:
-        content = arguments.file[0].read_bytes()
-        return device.compile(_named(arguments.file[0]) + content if kinds[0] == "cuda" else content, options, kinds[0])
+        return device.compile(named_content(arguments.file[0], kinds[0]), options, kinds[0])
     for file, kind in zip(arguments.file, kinds, strict=True):
         if kind != "cuda":
             raise ValueError(f"{file}: a {kind} cannot be linked with other files; allowed: CUDA sources")
     return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
 
 
-def _named(file: Path) -> bytes:
-    """Line before a source that has messages name its file."""
+def named_content(file: Path, kind: str) -> bytes:
+    """Content of a program's file; a source has a line before it by which messages name the file."""
+    content = file.read_bytes()
+    if kind != "cuda":
+        return content
     name = str(file).replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line 1 "{name}"\n'.encode(errors="replace")
+    return f'#line 1 "{name}"\n'.encode(errors="replace") + content
 
 
 def sources_of(arguments: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:

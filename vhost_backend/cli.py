@@ -206,6 +206,7 @@ def _serve(
             check=check,
             store=store,
             ground=Ground.of_host(offered.home, offered.no_home),
+            programs=None if store is None else state_folder(config, os.environ) / "programs",
         )
         program.run(daemon)
     return 0

@@ -75,6 +75,7 @@ class Opcode(IntEnum):
     PROGRAM_UNLOAD = 0x0021
     FUNCTION_LOOKUP = 0x0022
     GLOBAL_LOOKUP = 0x0023
+    FUNCTION_LIST = 0x0024
     ALLOC = 0x0030
     FREE = 0x0031
     MEMORY_EXPORT = 0x0032
@@ -174,6 +175,27 @@ class ProgramKind(IntEnum):
     CUDA_UNITS = 5  # several CUDA sources, which the device links
 
 
+class ProgramFlag(IntFlag):
+    """Bits of ``flags`` in ``PROGRAM_LOAD``."""
+
+    REGISTER = 1 << 0  # for the VM: all contexts find its functions, until it is unloaded
+    KEEP = 1 << 1  # with REGISTER: through restarts of the guest and of the device
+
+
+class FunctionOrigin(IntEnum):
+    """Owner of a function that ``FUNCTION_LIST`` lists."""
+
+    VM = 0
+    HOST = 1
+
+
+class FunctionFlag(IntFlag):
+    """Bits of ``flags`` of a function that ``FUNCTION_LIST`` lists."""
+
+    KEPT = 1 << 0  # see ProgramFlag.KEEP
+    BROKEN = 1 << 1  # its program does not compile or load any more; parameters and id are not known
+
+
 class QueryKind(IntEnum):
     """Subject of a ``QUERY``."""
 
@@ -270,6 +292,9 @@ ENUMS: Final[tuple[type[IntEnum | IntFlag], ...]] = (
     DeviceFeature,
     LaunchFlag,
     ProgramKind,
+    ProgramFlag,
+    FunctionOrigin,
+    FunctionFlag,
     QueryKind,
     ParamKind,
     ChannelKind,
@@ -372,6 +397,8 @@ BODY_PROGRAM_LOAD = _wire(
     "kind" / u32,
     "options_len" / u32,
     "source_len" / u64,
+    "flags" / u32 * "enum vgc_program_flag",
+    "reserved" / u32,
 )
 UNITS = _wire(
     "vgc_units",
@@ -389,9 +416,15 @@ UNIT = _wire(
 BODY_PROGRAM_UNLOAD = _wire("vgc_body_program_unload", "PROGRAM_UNLOAD", "program" / u32, "reserved" / u32)
 BODY_LOOKUP = _wire(
     "vgc_body_lookup",
-    "FUNCTION_LOOKUP and GLOBAL_LOOKUP; `name_len` bytes of name follow. program 0: any of the context.",
+    "FUNCTION_LOOKUP and GLOBAL_LOOKUP; `name_len` bytes of name follow. program 0: any of the context, then of the VM.",
     "program" / u32,
     "name_len" / u32,
+)
+BODY_FUNCTION_LIST = _wire(
+    "vgc_body_function_list",
+    "FUNCTION_LIST",
+    "first" / u32 * "0, or `next` of the list before",
+    "reserved" / u32,
 )
 BODY_ALLOC = _wire("vgc_body_alloc", "ALLOC", "size" / u64)
 BODY_FREE = _wire("vgc_body_free", "FREE", "address" / u64)
@@ -590,6 +623,33 @@ GLOBAL_ENTRY = _wire(
     "address" / u64,
     "size" / u64,
 )
+FUNCTION_LIST = _wire(
+    "vgc_function_list",
+    "Payload of FUNCTION_LIST: this header, functions, params, strings.",
+    "num_functions" / u32,
+    "num_params" / u32,
+    "strings_len" / u32,
+    "next" / u32 * "`first` of the request for those that had no room; 0: these are the last",
+)
+LISTED_FUNCTION = _wire(
+    "vgc_listed_function",
+    "Function that every context of the VM finds.",
+    "id" / u32 * "0: it cannot be launched",
+    "program" / u32 * "its program's id, by which it is unloaded; 0: it is the host's",
+    "origin" / u32 * "enum vgc_function_origin",
+    "flags" / u32 * "enum vgc_function_flag",
+    "name_off" / u32 * "the linker's name, in the strings",
+    "name_len" / u32,
+    "short_off" / u32 * "the source's name",
+    "short_len" / u32,
+    "text_off" / u32 * "why it is BROKEN",
+    "text_len" / u32,
+    "first_param" / u32,
+    "num_params" / u32,
+    "launches" / u64 * "since the worker has started, all contexts together",
+    "busy_ns" / u64 * "engine time of them",
+    "p99_ns" / u64 * "99 of 100 took no longer; 0: none was timed",
+)
 USAGE = _wire(
     "vgc_usage",
     "Payload of QUERY(USAGE): resources that the VM holds now.",
@@ -639,6 +699,7 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     UNIT,
     BODY_PROGRAM_UNLOAD,
     BODY_LOOKUP,
+    BODY_FUNCTION_LIST,
     BODY_ALLOC,
     BODY_FREE,
     BODY_COPY,
@@ -664,6 +725,8 @@ STRUCTS: Final[tuple[WireStruct, ...]] = (
     FUNCTION_ENTRY,
     PARAM_ENTRY,
     GLOBAL_ENTRY,
+    FUNCTION_LIST,
+    LISTED_FUNCTION,
     USAGE,
     DEVICE_PROPERTIES,
 )
@@ -675,6 +738,7 @@ BODIES: Final[dict[Opcode, WireStruct]] = {
     Opcode.PROGRAM_UNLOAD: BODY_PROGRAM_UNLOAD,
     Opcode.FUNCTION_LOOKUP: BODY_LOOKUP,
     Opcode.GLOBAL_LOOKUP: BODY_LOOKUP,
+    Opcode.FUNCTION_LIST: BODY_FUNCTION_LIST,
     Opcode.ALLOC: BODY_ALLOC,
     Opcode.FREE: BODY_FREE,
     Opcode.MEMORY_EXPORT: BODY_MEMORY,

@@ -92,6 +92,7 @@ struct vgc_event;
 struct vgc_job;
 struct vgc_array;
 struct vgc_graph;
+struct vgc_listing;
 
 /* A device whose other side is in a process of this machine: file descriptors instead of PCI (tests,
  * benchmarks). The file descriptors stay the caller's and must outlive the device handle. */
@@ -235,6 +236,22 @@ struct vgc_param {
     uint32_t size;
     uint32_t kind; /* enum vgc_param_type */
     uint32_t reserved;
+};
+
+/* Function in a list; strings and parameters are the list's. */
+struct vgc_listed {
+    const char *name; /* the linker's; "" if it is broken */
+    const char *short_name;
+    const char *problem; /* why it is broken; "" if it is not */
+    const struct vgc_param *params;
+    uint32_t num_params;
+    uint32_t program; /* equal for all functions of a registered program; 0: it is the host's */
+    bool is_of_host;
+    bool is_kept;      /* when the guest is restarted */
+    bool is_broken;    /* its program does not compile or load any more: it can only be unregistered */
+    uint64_t launches; /* of all processes, since the host's worker has started */
+    uint64_t busy_ns;
+    uint64_t p99_ns; /* 99 of 100 launches took no longer; 0: none was timed */
 };
 
 enum vgc_channel_type { VGC_CHANNEL_SIGNED = 0, VGC_CHANNEL_UNSIGNED = 1, VGC_CHANNEL_FLOAT = 2 };
@@ -449,6 +466,25 @@ VGC_API int vgc_program_load(struct vgc_device *device, int kind, const void *so
  * "NAME@UNIT". */
 VGC_API int vgc_program_link(struct vgc_device *device, const struct vgc_source_unit *units, uint32_t num_units,
                              const char *const *options, uint32_t num_options, struct vgc_program **program);
+/* Registers a program for the VM: all processes find its functions, behind those that they have loaded themselves,
+ * until it is unregistered; with `keep` also when the guest, or the host's daemon, has been restarted. Its variables
+ * are shared. A program that is registered already is not loaded again. The handle is a view of it, and ends with
+ * vgc_program_unload(). VGC_INVALID_ARGUMENT: another registered program has a function of the same name. */
+VGC_API int vgc_program_register(struct vgc_device *device, int kind, const void *source, uint64_t size,
+                                 const char *const *options, uint32_t num_options, bool keep,
+                                 struct vgc_program **program);
+/* Unregisters the program that has a function of this name, once its launches have ended; others of its functions are
+ * gone, too. VGC_NOT_FOUND: no program has one. */
+VGC_API int vgc_unregister(struct vgc_device *device, const char *name);
+/* Finds a function of the VM, or the host, by its name; vgc_function_release() ends the handle. Launches fail with
+ * VGC_NOT_FOUND once it is unregistered. */
+VGC_API int vgc_function_find(struct vgc_device *device, const char *name, struct vgc_function **function);
+VGC_API void vgc_function_release(struct vgc_function *function); /* of vgc_function_find(); NULL is allowed */
+/* Functions of the VM, and those that come with the host. */
+VGC_API int vgc_functions(struct vgc_device *device, struct vgc_listing **listing);
+VGC_API uint32_t vgc_listing_size(const struct vgc_listing *listing);
+VGC_API const struct vgc_listed *vgc_listing_at(const struct vgc_listing *listing, uint32_t index); /* the list's */
+VGC_API void vgc_listing_free(struct vgc_listing *listing);
 VGC_API int vgc_program_unload(struct vgc_program *program);
 VGC_API const char *vgc_program_log(const struct vgc_program *program); /* warnings */
 VGC_API uint32_t vgc_program_num_functions(const struct vgc_program *program);

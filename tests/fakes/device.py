@@ -265,6 +265,9 @@ class FakeDevice:
     def _do_program_unload(self, _ask: Ask) -> Answer:
         return Answer()
 
+    def _do_function_lookup(self, ask: Ask) -> Answer:
+        return Answer(Status.NOT_FOUND, f"no function '{ask.rest.decode()}'".encode())
+
     def _do_alloc(self, ask: Ask) -> Answer:
         address = 0x10_0000_0000 + (self._new_id() << 24)
         self.memory[address] = bytearray(ask.body.size)

@@ -33,6 +33,15 @@ class GuestHost:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
+    def restart_guest(self) -> None:
+        """Ends the guest, and starts a second, which has nothing of the first."""
+        self.link.close()
+        path = self.daemon.ask(lambda daemon: next(iter(daemon.vms.values())).config.socket)
+        assert path is not None
+        self.link = AttachedLink(path, num_queues=4)
+        self.link.wait_ready()
+        self.state_dir = self.state_dir.with_name(self.state_dir.name + "-next")
+
     def run(self, *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
         """Runs a guest's program to its end."""
         return run_on((self,), *argv, cwd=cwd)
@@ -76,9 +85,10 @@ def guest_host(
     control: ControlConfig | None = None,
     *,
     name: str = "a",
+    programs: Path | None = None,
 ) -> Iterator[GuestHost]:
     """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
-    control system unless `control` says where its socket is. `name` is the VM's.
+    control system unless `control` says where its socket is. `name` is the VM's. `programs`: folder of kept programs.
     """
     vm = VmConfig(
         name,
@@ -91,9 +101,10 @@ def guest_host(
         sandbox=SANDBOX,
     )
     config = DaemonConfig((vm,), cache=folder / "cache", control=control or ControlConfig())
-    with (
-        DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon,
-        AttachedLink(folder / "a", num_queues=4) as link,
-    ):
-        link.wait_ready()
-        yield GuestHost(daemon, link, folder / "state")
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), programs=programs) as daemon:
+        host = GuestHost(daemon, AttachedLink(folder / "a", num_queues=4), folder / "state")
+        try:
+            host.link.wait_ready()
+            yield host
+        finally:
+            host.link.close()

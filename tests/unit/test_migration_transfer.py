@@ -22,13 +22,13 @@ from tests.unit.plane_rig import LIMITS, Rig, plane_rig
 from vhost_backend.engines.base import Engine, LoadedProgram
 from vhost_backend.engines.cpu.engine import CpuEngine
 from vhost_backend.engines.null import NullEngine
+from vhost_backend.worker.cold import ColdServer
 from vhost_backend.worker.migration.file import HEAD, Manifest, MigratedProgram, Transfer, TransferError, places
 from vhost_backend.worker.migration.loader import Loader
 from vhost_backend.worker.migration.migrator import REFUSALS
 from vhost_backend.worker.migration.plane import MigrationPlane
 from vhost_backend.worker.migration.saver import Saver
 from vhost_backend.worker.plane import DataPlaneError
-from vhost_backend.worker.programs import Programs
 from vhost_backend.worker_protocol.codec import Part
 from virtio_proto.schema import Opcode, Status
 
@@ -90,7 +90,7 @@ def saved(make: Callable[[], Engine], work: Callable[[Rig], None]) -> Iterator[S
         work(rig)
         plane = MigrationPlane(rig.plane)
         plane.hold()
-        saver = Saver(rig.engine, plane, rig.server.programs)
+        saver = Saver(rig.engine, plane, rig.server.programs, rig.server.registrations)
         fd = os.memfd_create("transfer")
         os.ftruncate(fd, saver.size_bytes)
         with Transfer(fd, writable=True) as transfer:
@@ -106,13 +106,13 @@ def saved(make: Callable[[], Engine], work: Callable[[Rig], None]) -> Iterator[S
 def loaded(make: Callable[[], Engine], fd: int) -> Iterator[Rig]:
     """A worker that has loaded the state. Its rings are new."""
     with plane_rig(engine=make()) as rig:
-        load(rig, rig.server.programs, fd)
+        load(rig, rig.server, fd)
         yield rig
 
 
-def load(rig: Rig, programs: Programs, fd: int) -> None:
+def load(rig: Rig, server: ColdServer, fd: int) -> None:
     with Transfer(fd, writable=False) as transfer:
-        Loader(rig.engine, MigrationPlane(rig.plane), programs, transfer).run()
+        Loader(rig.engine, MigrationPlane(rig.plane), server.programs, server.registrations, transfer).run()
 
 
 def graph_entry(**changes: int) -> Callable[[Saved], None]:
@@ -285,7 +285,7 @@ def test_only_a_fresh_worker_can_load() -> None:
     with saved(null_engine, some_work) as file, plane_rig() as rig:
         rig.context()
         with pytest.raises(DataPlaneError, match="has served requests already"):
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
 
 
 def first_alloc(file: Saved, address: int, size: int, context: int = 1) -> None:
@@ -393,7 +393,7 @@ def test_inconsistent_state_is_refused(name: str) -> None:
     with saved(null_engine, some_work) as file:
         spoil(file)
         with plane_rig() as rig, pytest.raises(REFUSALS, match=text):
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
 
 
 def test_memory_outside_the_arena_is_refused() -> None:
@@ -404,7 +404,7 @@ def test_memory_outside_the_arena_is_refused() -> None:
         with saved(cpu_engine, work) as file:
             first_alloc(file, address, 4096)
             with plane_rig(engine=cpu_engine()) as rig, pytest.raises(DataPlaneError, match="cannot be had"):
-                load(rig, rig.server.programs, file.fd)
+                load(rig, rig.server, file.fd)
 
 
 def test_two_allocations_that_overlap_are_refused() -> None:
@@ -417,7 +417,7 @@ def test_two_allocations_that_overlap_are_refused() -> None:
         address, size, context, _ = struct.unpack("<QQII", os.pread(file.fd, 24, file.manifest["allocs_at"]))
         file.put(file.manifest["allocs_at"] + ALLOC_BYTES, struct.pack("<QQII", address + 512, size, context, 0))
         with plane_rig(engine=cpu_engine()) as rig, pytest.raises(DataPlaneError, match="cannot be had"):
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
 
 
 def test_a_program_beyond_the_quota_is_refused_before_it_is_loaded() -> None:
@@ -431,7 +431,7 @@ def test_a_program_beyond_the_quota_is_refused_before_it_is_loaded() -> None:
     with saved(null_engine, work) as file:
         small = replace(LIMITS, memory_bytes=4999)
         with plane_rig(small, engine=NeverLoads(1)) as rig, pytest.raises(DataPlaneError) as caught:
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
         assert caught.value.number == errno.EDQUOT
 
 
@@ -439,7 +439,7 @@ def test_a_smaller_quota_is_refused() -> None:
     with saved(null_engine, some_work) as file:
         small = replace(LIMITS, memory_bytes=8192)
         with plane_rig(small) as rig, pytest.raises(DataPlaneError, match="bytes free"):
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
 
 
 def test_a_transfer_is_read_and_written_within_its_bounds() -> None:
@@ -466,5 +466,5 @@ def test_random_changes_of_the_state_do_no_harm(changes: list[tuple[float, int, 
                 min(int(place * size), size - length), (value & ((1 << 8 * length) - 1)).to_bytes(length, "little")
             )
         with plane_rig() as rig, contextlib.suppress(*REFUSALS):
-            load(rig, rig.server.programs, file.fd)
+            load(rig, rig.server, file.fd)
             assert rig.driver.request(Opcode.NOP).status == Status.OK

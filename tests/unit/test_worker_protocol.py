@@ -75,6 +75,7 @@ from vhost_backend.worker_protocol.protocol import (
     VringStart,
     VringStop,
 )
+from vhost_backend.worker_protocol.registration_messages import Register, Registered, Restore, Unregister
 from virtio_proto.control.latency import NUM_CLASSES
 
 SETUP = Setup(
@@ -104,6 +105,10 @@ EXAMPLES: tuple[AnyMessage, ...] = (
     ControlFirmware(18, "activate", 1, 2 << 48, (0, 1)),
     replace(SETUP, arena=ArenaSetup(1 << 45, 1 << 40)),
     MemTable(19, (), 1 << 45),
+    Register(7, 1, ("-O3",), 2, True, 2, ("scale(int32, pointer)", "count(pointer)")),
+    Unregister(3),
+    Registered(21, 7, 3, ""),
+    Restore(22, 3, bytes(32), True, True, "", ("scale(int32, pointer)",)),
     MigrationHold(20, 5000),
     MigrationMeasure(21),
     MigrationSave(22),

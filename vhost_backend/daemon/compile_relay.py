@@ -13,6 +13,7 @@ from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
+from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES, LOOK_COST_S
 from vhost_backend.worker_protocol.link import WorkerLink
@@ -85,11 +86,19 @@ class CompileRelay:
             self._counts.failed += 1
             self._answer(request.request, ok=False, log=problem, from_cache=False)
             return
-        kind = ProgramKind(request.program_kind)
         source_fd = os.dup(self._sources[request.source].fileno())
-        future = self._compiler.submit(self._vm, kind, source_fd, request.options, self._target)
+        future = self.compile(request.program_kind, source_fd, request.options)
         self._pending[request.source] = future
         future.add_done_callback(lambda done: self._on_done(request, done))
+
+    def compile(self, kind: int, source_fd: int, options: tuple[str, ...]) -> asyncio.Future[CompileResult]:
+        """Compiles for the VM; takes over `source_fd`. The caller closes the image."""
+        return self._compiler.submit(self._vm, ProgramKind(kind), source_fd, options, self._target)
+
+    def source(self, number: int) -> bytes:
+        """Copy of a source file of the worker's."""
+        self._link.charge(LOOK_COST_S * os.fstat(self._sources[number].fileno()).st_size)
+        return memfd.read(self._sources[number].fileno(), LIMITS["MAX_SOURCE_BYTES"])
 
     @property
     def pending(self) -> int:

@@ -106,6 +106,7 @@ class FrontendSide:
         reason = "the guest reset the device"
         self.slot.abort_migration(f"{reason} meanwhile")
         self._vm.allotment.forget_acknowledgement()
+        self.slot.guest_restarts()
         if self._vm.rings.any_started:
             await self.slot.start_over(reason)
 

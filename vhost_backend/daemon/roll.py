@@ -6,17 +6,16 @@ keeps those that are to outlast the daemon.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, with_vms, wrong_cores
+from vhost_backend.daemon.state_files import replace_file
 from vhost_backend.errors import ConfigError, HostError
 from virtio_proto.control.api import VmOrigin
 
@@ -185,7 +184,7 @@ class VmStore:
             is_first = self._hold is None
             if not self._take() or (is_first and self._is_new and self.file.exists()):
                 raise ConfigError([self._not_ours])
-            _replace(self.file, text)
+            replace_file(self.file, f"{text}\n".encode())
         except OSError as error:
             hint = "set 'state' in the configuration to a folder that vgcd may write"
             raise HostError(f"{self.file} cannot be written: {error.strerror or error}", hint) from None
@@ -212,26 +211,6 @@ class VmStore:
             pass  # a file system without locks
         self._hold = folder
         return True
-
-
-def _replace(file: Path, text: str) -> None:
-    """Replaces a file by a new one, which is on the disk before the old one is gone."""
-    fd, new = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # of mode 0600
-    try:
-        with open(fd, "w", encoding="utf-8") as out:
-            out.write(text + "\n")
-            out.flush()
-            os.fsync(fd)
-        Path(new).replace(file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(new).unlink()
-        raise
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _vms_of(root: object) -> dict[str, Settings]:

@@ -101,8 +101,9 @@ class Daemon:
         store: VmStore | None = None,
         retry_s: float = RETRY_S,
         ground: Ground | None = None,
+        programs: Path | None = None,
     ) -> None:
-        """`forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
+        """`programs`: folder of programs that guests keep; None: none are kept. `forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
         `store`: of added VMs; None: they end with the daemon. `ground`: what the host has; None: it is found now.
 
         :raise ConfigError: a key for firmware cannot be used.
@@ -125,6 +126,7 @@ class Daemon:
         self._source = source
         self._check = check
         self._store = store
+        self._programs = programs
         self._left_out: dict[str, str] = {}
         """Reasons why VMs of the store were left out when the daemon started."""
         self._roll = Roll(config)
@@ -526,7 +528,8 @@ class Daemon:
         lease = contextlib.ExitStack()
         control = self._control_of(config)
         try:
-            made = ServedVm(self._make_vm(self._house(config, lease), control=control), lease)
+            programs = None if self._programs is None else self._programs / str(config.uuid)
+            made = ServedVm(self._make_vm(self._house(config, lease), control=control, programs=programs), lease)
         except BaseException:
             lease.close()
             raise
@@ -558,7 +561,10 @@ class Daemon:
 
     def _dismiss(self, name: str, *, forget: bool) -> None:
         """Ends a VM that has no frontend; with `forget`, the next one of this name is another VM."""
-        self._served.pop(name).close()
+        leaving = self._served.pop(name)
+        if forget:
+            leaving.vm.forget_programs()
+        leaving.close()
         del self.vms[name]
         if self.control is not None:
             self.control.dismiss(name, forget=forget)

@@ -10,6 +10,8 @@ from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.compile_relay import CompileRelay
 from vhost_backend.daemon.config_space import ChangeNotice, ConfigSpace
 from vhost_backend.daemon.guest_region import GuestRegion
+from vhost_backend.daemon.registrations import RegisteredProgram, RegistrationError, Registrations
+from vhost_backend.daemon.restoring import Restoring
 from vhost_backend.daemon.rings import Rings, numbers
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
@@ -17,6 +19,7 @@ from vhost_backend.vhost_user.vring import Vring
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, Build, WorkerLink
 from vhost_backend.worker_protocol.protocol import Compile
+from vhost_backend.worker_protocol.registration_messages import Register, Registered
 
 STOP_WAIT_S: Final = 0.07
 """Time that a worker has to stop a ring; then it is killed, and GET_VRING_BASE is answered without it."""
@@ -42,6 +45,7 @@ class ServingWorker:
         space: ConfigSpace,
         notice: ChangeNotice,
         compilations: CompileRelay,
+        registrations: Registrations,
         on_change: Callable[[], None],
         log: Logger,
     ) -> None:
@@ -54,6 +58,8 @@ class ServingWorker:
         self._space = space
         self._notice = notice
         self._compilations = compilations
+        self._registrations = registrations
+        self._restoring: Restoring | None = None
         self._on_change = on_change
         self._log = log
         self._late: Answer | None = None
@@ -61,6 +67,8 @@ class ServingWorker:
 
     def close(self) -> None:
         """Abandons the worker's compilations."""
+        if self._restoring is not None:
+            self._restoring.close()
         self._compilations.close()
 
     @property
@@ -71,6 +79,33 @@ class ServingWorker:
     def compile(self, request: Compile) -> None:
         """Has a program compiled; the worker gets it."""
         self._compilations.submit(request)
+
+    def restore(self, done: Callable[[], None]) -> None:
+        """Gives a new worker the VM's registered programs; then, or after a bounded time, calls `done`."""
+        if not len(self._registrations):
+            done()
+            return
+        self._restoring = Restoring(self._registrations, self._compilations, self.link, self._log, done)
+
+    def register(self, request: Register) -> None:
+        """Registers a program that the worker has loaded, and answers it."""
+        number, why = 0, ""
+        program = RegisteredProgram.of(
+            request.program_kind,
+            request.options,
+            self._compilations.source(request.source),
+            request.num_functions,
+            request.signatures,
+        )
+        try:
+            number = self._registrations.add(program, keep=request.keep)
+        except RegistrationError as error:
+            why = str(error)
+        self.link.tell(lambda seq: Registered(seq, request.request, number, why))
+
+    def unregister(self, number: int) -> None:
+        """Forgets a program that the guest has unregistered."""
+        self._registrations.remove(number)
 
     def replay(self) -> None:
         """Sends a new worker the whole state of the session: the guest's region and rings."""

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from vhost_backend.compiler.service import Compiler
@@ -28,6 +29,7 @@ from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker, worker_of
+from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -57,8 +59,9 @@ class Vm:
         alarms: CpuAlarms,
         shares: FairShares,
         control: VmControl | None = None,
+        programs: Path | None = None,
     ) -> None:
-        """`pace`: of the workers' heartbeat; None: they have none. `alarms`, `shares`: the daemon's. `control`: the control system's
+        """`programs`: folder of programs that the guest has kept; None: none are kept. `pace`: of the workers' heartbeat; None: they have none. `alarms`, `shares`: the daemon's. `control`: the control system's
         side of the VM; None: the daemon has no control system.
         """
         self._control = control
@@ -69,7 +72,9 @@ class Vm:
         self._rings = Rings(self._log)
         self._region = GuestRegion(config)
         self._tools = Tools(compiler, engines, command, policy, pace, alarms, shares)
-        self._history = History(known_calls=set() if config.sandbox == "permissive" else None)
+        self._history = History(
+            Registrations(self._log, programs), known_calls=set() if config.sandbox == "permissive" else None
+        )
         self._lock = asyncio.Lock()
         self._has_waiter = False
         """True while a connection waits for the end of the served one."""
@@ -209,6 +214,7 @@ class Vm:
         await frontend.slot.stop()
         self._frontend = None
         self._rings.forget()
+        self._history.registrations.guest_restarts()
         self.allotment.end()
         self.state.enter(Runstate.NO_FRONTEND)
         if self._control is not None:
@@ -273,6 +279,10 @@ class Vm:
     async def functions(self) -> Sequence[FunctionFigures] | None:
         """Work by function; None: the worker does not say in time."""
         return () if self._frontend is None else await self._frontend.slot.functions()
+
+    def forget_programs(self) -> None:
+        """Forgets what guests have registered, also what they have kept: the VM is removed."""
+        self._history.registrations.forget()
 
     async def replace_worker(self, reason: str) -> None:
         """Replaces the worker; requests in flight are answered with DEVICE_LOST."""

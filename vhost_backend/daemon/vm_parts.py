@@ -22,6 +22,7 @@ from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.process import WorkerCommand
+from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -53,6 +54,7 @@ _HELD: Final = ("memory_used_bytes", "num_contexts", "num_programs", "num_alloca
 class History:
     """Facts about the workers of a VM that outlast its frontends."""
 
+    registrations: Registrations
     known_calls: set[str] | None
     """System calls that the log has named; None: workers do not run under a filter that reports them."""
     choice: Choice | None = None

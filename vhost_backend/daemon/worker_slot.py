@@ -60,6 +60,7 @@ from vhost_backend.worker_protocol.protocol import (
     VringBroken,
     WorkerMessage,
 )
+from vhost_backend.worker_protocol.registration_messages import Register, Unregister
 from virtio_proto.schema import EngineKind, Status
 
 STILLBORN_UNTIL_FALLBACK: Final = 3
@@ -141,6 +142,8 @@ class WorkerSlot:
         )
         self._look = FunctionLook()
         self._now: _Now = _Waiting()
+        self._coming: ServingWorker | None = None
+        """Worker that is ready, and gets the registered programs."""
         self._limits: LimitKeeper | None = None
         """Limits of the worker that serves."""
         self._given = self._given_second = vm.config
@@ -205,6 +208,10 @@ class WorkerSlot:
         self._vm.rings.forget()
         await self._supervisor.replace(reason)
 
+    def guest_restarts(self) -> None:
+        """Forgets what the guest has registered, but for what is kept."""
+        self._history.registrations.guest_restarts()
+
     def change_limits(self, wanted: VmConfig) -> bool:
         """Gives the guest the limits of `wanted`, but for those that its worker cannot have; True if any has changed.
 
@@ -253,8 +260,10 @@ class WorkerSlot:
         self._watch.end()
         self._limits = None
         self._vm.allotment.lose_worker()
-        if self.serving is not None:
-            self.serving.close()
+        for worker in (self._coming, self.serving):
+            if worker is not None:
+                worker.close()
+        self._coming = None
         if not isinstance(self._now, _Waiting):
             self._now = _Waiting()
         return self._now
@@ -381,8 +390,8 @@ class WorkerSlot:
         match message:
             case Ready():
                 self._on_ready(link, message)
-            case Compile() if self.serving is not None:
-                self.serving.compile(message)
+            case Compile() | Register() | Unregister():
+                self._on_program(message)
             case VringBroken(index, reason):
                 self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
             case Stats() | Functions():
@@ -392,8 +401,20 @@ class WorkerSlot:
             case Marks():
                 if self._vm.control is not None:
                     self._vm.control.marked(message)
-            case Ack() | Measured() | Saved() | CallListener() | CodeNames() | Compile():
-                pass  # a link settles acks, a migration takes its own, the supervisor others; nobody waits for a Compile
+            case Ack() | Measured() | Saved() | CallListener() | CodeNames():
+                pass  # a link settles acks, a migration takes its own, the supervisor others
+
+    def _on_program(self, message: Compile | Register | Unregister) -> None:
+        worker = self.serving
+        if worker is None:
+            return  # nobody waits for it
+        match message:
+            case Compile():
+                worker.compile(message)
+            case Register():
+                worker.register(message)
+            case Unregister(number):
+                worker.unregister(number)
 
     def _on_figures(self, message: Stats | Functions) -> None:
         if isinstance(message, Functions):
@@ -409,8 +430,13 @@ class WorkerSlot:
         asked = {} if ready.num_pes == self._choice.pes else {"asked": self._choice.pes}
         about = {"engine": ready.engine_name, "pes": ready.num_pes, **asked, "sandbox": ready.sandbox}
         self._vm.log.info("worker_ready", **about, guest=True)
-        worker = self._serve_by(link, ready, self._set_up)
+        worker = self._coming = self._serve_by(link, ready, self._set_up)
         self._vm.space.generation = self._supervisor.generation
+        worker.restore(lambda: self._open(worker))
+
+    def _open(self, worker: ServingWorker) -> None:
+        """Has the worker serve the guest's rings, now that it has the registered programs."""
+        self._coming = None
         worker.replay()
         self._enter(Runstate.READY, worker)
         self._notice.send()
@@ -454,6 +480,7 @@ class WorkerSlot:
             space=vm.space,
             notice=self._notice,
             compilations=compilations,
+            registrations=self._history.registrations,
             on_change=self._watch.wake,
             log=vm.log,
         )

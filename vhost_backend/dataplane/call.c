@@ -52,6 +52,7 @@ static bool check_body(struct vgc_dp *dp, struct vgc_req *req)
     return false;
 }
 
+/* Finds the function; NULL: the request was answered, or Python answers it: a name that is unknown here has reasons. */
 static struct vgc_function *find_function(struct vgc_dp *dp, struct vgc_req *req, uint64_t *offset)
 {
     const struct vgc_body_call *body = &req->body.call;
@@ -63,9 +64,10 @@ static struct vgc_function *find_function(struct vgc_dp *dp, struct vgc_req *req
     *offset += body->name_len;
     struct vgc_function *function = body->function != 0 ? vgc_function_find(dp, body->function, context)
                                                         : vgc_function_named(dp, context, name, body->name_len);
-    if (function == NULL)
-        vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no function %u '%.200s'", req->request.context,
-                 body->function, name);
+    if (function == NULL && body->function == 0)
+        vgc_serve_cold(dp, req);
+    else if (function == NULL)
+        vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no function %u", req->request.context, body->function);
     return function;
 }
 
@@ -373,5 +375,6 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     vgc_tally_launch(dp, req, function);
+    vgc_registered_use(dp, req, function);
     submit_all(dp, req);
 }

@@ -44,15 +44,22 @@ void vgc_tally_launch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_functio
     vgc_tally_begin(dp, req, function->tally);
 }
 
+static void count(struct vgc_function_work *work, const struct vgc_op *op, uint64_t start_ns)
+{
+    work->launches++;
+    if (start_ns == 0 || op->end_ns < start_ns)
+        return;
+    work->busy_ns += op->end_ns - start_ns;
+    work->times[vgc_latency_class(op->end_ns - start_ns)]++;
+}
+
 void vgc_tally_count(struct vgc_dp *dp, const struct vgc_req *req, const struct vgc_op *op, uint64_t start_ns)
 {
     struct vgc_function_tally *tally =
         &dp->tallies[req->tally_epoch == dp->tally_epoch ? req->tally : VGC_TALLY_OTHERS];
-    tally->launches++;
-    if (start_ns == 0 || op->end_ns < start_ns)
-        return;
-    tally->busy_ns += op->end_ns - start_ns;
-    tally->times[vgc_latency_class(op->end_ns - start_ns)]++;
+    count(&tally->work, op, start_ns);
+    if (req->work != NULL)
+        count(req->work, op, start_ns);
 }
 
 /* Place whose function has computed least since the last look, among those that are taken. */
@@ -61,7 +68,7 @@ static uint32_t idlest(const struct vgc_dp *dp)
     uint32_t found = VGC_TALLY_OTHERS;
     uint64_t least = UINT64_MAX;
     for (uint32_t i = VGC_TALLY_FIRST; i < VGC_NUM_TALLIES; i++) {
-        uint64_t busy = dp->tallies[i].busy_ns - dp->busy_at_look[i];
+        uint64_t busy = dp->tallies[i].work.busy_ns - dp->busy_at_look[i];
         if (!is_free(&dp->tallies[i]) && busy < least) {
             least = busy;
             found = i;
@@ -83,17 +90,17 @@ static void make_room(struct vgc_dp *dp)
 
 uint32_t vgc_dp_functions(struct vgc_dp *dp, struct vgc_function_tally *tallies)
 {
-    uint32_t count = 0;
+    uint32_t found = 0;
     vgc_dp_lock(dp);
     for (uint32_t i = 0; i < VGC_NUM_TALLIES; i++)
-        if (dp->tallies[i].launches != 0)
-            tallies[count++] = dp->tallies[i];
+        if (dp->tallies[i].work.launches != 0)
+            tallies[found++] = dp->tallies[i];
     if (dp->lacks_tallies)
         make_room(dp);
     for (uint32_t i = 0; i < VGC_NUM_TALLIES; i++)
-        dp->busy_at_look[i] = dp->tallies[i].busy_ns;
+        dp->busy_at_look[i] = dp->tallies[i].work.busy_ns;
     vgc_dp_unlock(dp);
-    return count;
+    return found;
 }
 
 void vgc_tallies_init(struct vgc_dp *dp)

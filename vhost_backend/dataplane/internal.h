@@ -16,7 +16,7 @@
  *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
  *   event.c       events                                sharing.c   memory that several contexts use
  *   share.c       keys and users of what is shared    figures.c   peaks, failures by status
- *   functions.c   work by function
+ *   functions.c   work by function                registered.c  programs of the VM: use, end
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -37,6 +37,7 @@
 #define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 enum {
+    VGC_OF_VM = UINT16_MAX,       /* in place of a context's number: of the VM */
     VGC_BATCH = 32,               /* most chains popped from a queue before the next queue's turn */
     VGC_MAX_ALLOCATIONS = 262144, /* of a VM, globals included */
     VGC_MAX_FUNCTIONS = 65536,
@@ -89,7 +90,7 @@ struct vgc_share {
 struct vgc_program {
     uint32_t id; /* 0: free */
     uint32_t serial;
-    uint32_t context;
+    uint32_t context; /* engine's number, or VGC_OF_VM: it is registered */
     bool dying;
     uint64_t charged; /* bytes charged to the quota for the program itself */
 };
@@ -100,8 +101,9 @@ struct vgc_function {
     const struct vgc_kernel *kernel;
     char *name;
     char *short_name;
-    uint32_t tally;       /* place in dp->tallies, in this epoch */
-    uint32_t tally_epoch; /* 0: none yet */
+    uint32_t tally;                 /* place in dp->tallies, in this epoch */
+    uint32_t tally_epoch;           /* 0: none yet */
+    struct vgc_function_work *work; /* of functions of registered programs, else NULL */
 };
 
 /* An array: an allocation whose texels lie close together, level behind level, or an array of the engine's. */
@@ -144,6 +146,7 @@ struct vgc_plan {
     uint32_t nodes_len;              /* bytes as the driver wrote them */
     uint64_t charged;                /* bytes charged to the quota */
     uint64_t checked;                /* value of dp->removals when what it names was last found */
+    bool uses_registered;            /* a node launches a function of a registered program */
     uint64_t workspace_bytes;        /* most that a launch of it needs, see launch_bytes */
     uint32_t workspace_node;         /* node that needs these */
     const struct vgc_kernel *kernel; /* of the first LAUNCH, NULL: it has none */
@@ -187,6 +190,7 @@ union vgc_body {
     struct vgc_body_program_load program_load;
     struct vgc_body_program_unload program_unload;
     struct vgc_body_lookup lookup;
+    struct vgc_body_function_list function_list;
     struct vgc_body_alloc alloc;
     struct vgc_body_free free;
     struct vgc_body_copy copy;
@@ -219,7 +223,7 @@ struct vgc_workspace {
 
 /* A popped chain, from pop to push. Allocated in the pool. */
 struct vgc_req {
-    struct vgc_req *next; /* in the free list, `parked`, the cold queue or `waiters` */
+    struct vgc_req *next; /* in the free list, `parked`, the cold queue, `waiters` or `leaving` */
     struct vgc_queue *queue;
     uint32_t index;              /* in the pool */
     bool cold;                   /* given to Python and not completed yet */
@@ -232,9 +236,14 @@ struct vgc_req {
     uint32_t node_checked; /* number + 1 of a graph's node, which vgc_fail() names; 0: none */
     bool in_line;          /* in the context's line */
     struct vgc_req *older, *newer;
-    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front; NULL: leaves it when done */
+    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front, or when it is done in
+                                                                 `leaving`; NULL: leaves the line when done */
     struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
+    uint64_t launch_number;  /* of launch_op, ascending */
+    uint32_t registered;     /* index + 1 of the registered program that launch_op uses; 0: none; see registered.c */
+    uint64_t launches_ahead; /* PROGRAM_UNLOAD of a registered program: launches with lower numbers came before it */
+    struct vgc_function_work *work;  /* that counts launch_op, too, or NULL */
     uint64_t deadline_ns;            /* longest run of launch_op */
     struct vgc_workspace *workspace; /* of launch_op, or NULL */
     uint64_t popped_ns;              /* 0: not recorded */
@@ -348,6 +357,8 @@ struct vgc_dp {
     uint32_t num_reqs;    /* the largest queue_depth so far + 1 */
     uint32_t num_begun;   /* requests that were free or in use at some time; the others take no memory yet */
     struct vgc_req *launches;
+    uint64_t launches_begun;
+    struct vgc_req *leaving; /* PROGRAM_UNLOAD of registered programs that wait for launches */
     struct vgc_req *cold_first, *cold_last;
     struct vgc_call *calls;
     struct vgc_call *free_calls;
@@ -542,6 +553,8 @@ struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, con
 void vgc_objects_free(struct vgc_dp *dp);
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_context_destroy(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_program_load(struct vgc_dp *dp, struct vgc_req *req);
+void vgc_serve_function_list(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req);
 
 /* ---- event.c ---- */
@@ -727,6 +740,18 @@ void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req);
 /* ---- query.c ---- */
 void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
+
+/* ---- registered.c ---- */
+/* A launch may use several registered programs: those of a graph's nodes. */
+enum { VGC_SEVERAL_REGISTERED = UINT32_MAX };
+/* Notes that the request launches the function. */
+void vgc_registered_use(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_function *function);
+/* Calls at_end for a PROGRAM_UNLOAD when all launches of the program that came before it have ended, which may be at
+ * once. */
+void vgc_registered_leave(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_program *program,
+                          void (*at_end)(struct vgc_dp *, struct vgc_req *));
+/* Looks at what waits in `leaving`, after a launch has ended. */
+void vgc_registered_look(struct vgc_dp *dp);
 
 /* ---- figures.c ---- */
 _Static_assert(VGC_NUM_STATUSES == VGC_STATUS_INTERNAL + 1, "a count for each status");

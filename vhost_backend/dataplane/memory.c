@@ -131,7 +131,7 @@ static bool in_allocation(const struct vgc_dp *dp, uint32_t context, uint64_t ad
         return false;
     const struct vgc_alloc *alloc = &dp->allocs[index - 1];
     uint64_t offset = address - alloc->address;
-    bool may_use = (alloc->context == context && !alloc->dying) ||
+    bool may_use = ((alloc->context == context || alloc->context == VGC_OF_VM) && !alloc->dying) ||
                    (VGC_UNLIKELY(alloc->share != 0) && vgc_share_has_user(&dp->shares[alloc->share - 1], context));
     return may_use && alloc->use == VGC_ALLOC_MEMORY && offset <= alloc->size && size <= alloc->size - offset;
 }

@@ -19,6 +19,8 @@ static int program_place(struct vgc_dp *dp, uint32_t index, uint32_t id, uint32_
         return error;
     dp->programs[index] =
         (struct vgc_program){.id = id, .serial = id >> 16, .context = engine_context, .charged = charged};
+    if (engine_context == 0)
+        dp->programs[index].context = VGC_OF_VM;
     dp->program_order[dp->num_programs++] = index;
     return (int)id;
 }
@@ -37,11 +39,11 @@ static int program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t char
 int vgc_dp_program_load(struct vgc_dp *dp, uint32_t id, uint32_t engine_context, uint64_t charged)
 {
     uint32_t index = vgc_index_of(id);
-    if (index >= VGC_MAX_PROGRAMS || id > INT32_MAX || engine_context == 0 || engine_context > VGC_MAX_CONTEXTS)
+    if (index >= VGC_MAX_PROGRAMS || id > INT32_MAX)
         return -EINVAL;
     vgc_dp_lock(dp);
     int error = -EEXIST;
-    if (dp->contexts[engine_context - 1].id == 0)
+    if (engine_context != 0 && !vgc_context_exists(dp, engine_context))
         error = -EINVAL;
     else if (dp->programs[index].id == 0)
         error = program_place(dp, index, id, engine_context, charged);
@@ -78,6 +80,29 @@ int vgc_dp_program_charge(struct vgc_dp *dp, uint32_t id, uint64_t charged)
     return error;
 }
 
+/* Python loads the program. */
+void vgc_serve_program_load(struct vgc_dp *dp, struct vgc_req *req)
+{
+    const struct vgc_body_program_load *load = &req->body.program_load;
+    bool is_registered = (load->flags & VGC_PROGRAM_FLAG_REGISTER) != 0;
+    uint32_t allowed = is_registered ? VGC_PROGRAM_FLAG_REGISTER | VGC_PROGRAM_FLAG_KEEP : 0;
+    if (load->reserved == 0 && (load->flags & ~allowed) == 0)
+        vgc_serve_cold(dp, req);
+    else
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "flags are %#x, and reserved is %#x; allowed: 0, %#x, %#x, and 0",
+                 load->flags, load->reserved, VGC_PROGRAM_FLAG_REGISTER,
+                 VGC_PROGRAM_FLAG_REGISTER | VGC_PROGRAM_FLAG_KEEP);
+}
+
+/* Python lists the functions. */
+void vgc_serve_function_list(struct vgc_dp *dp, struct vgc_req *req)
+{
+    if (req->body.function_list.reserved == 0)
+        vgc_serve_cold(dp, req);
+    else
+        vgc_fail(dp, req, VGC_STATUS_BAD_REQUEST, "reserved is %#x; allowed: 0", req->body.function_list.reserved);
+}
+
 /* Python unloads the program, once no request in flight may use its kernels or variables. */
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
 {
@@ -86,14 +111,18 @@ void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     struct vgc_program *program = program_find(dp, req->body.program_unload.program);
-    if (program == NULL || program->dying || program->context != vgc_context_number(dp, req->context)) {
-        vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no program %u", req->request.context,
+    if (program == NULL || program->dying ||
+        (program->context != VGC_OF_VM && program->context != vgc_context_number(dp, req->context))) {
+        vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "context %u has no program %u, nor has the VM", req->request.context,
                  req->body.program_unload.program);
         return;
     }
     program->dying = true;
     dp->removals++;
-    vgc_line_wait(dp, req, vgc_serve_cold);
+    if (program->context == VGC_OF_VM)
+        vgc_registered_leave(dp, req, program, vgc_serve_cold);
+    else
+        vgc_line_wait(dp, req, vgc_serve_cold);
 }
 
 /* ---- functions ---------------------------------------------------------------------------------------------- */
@@ -101,7 +130,7 @@ void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
 static bool is_callable(const struct vgc_dp *dp, const struct vgc_function *function, uint32_t context)
 {
     const struct vgc_program *program = &dp->programs[function->program_index];
-    return program->context == context && !program->dying;
+    return (program->context == context || program->context == VGC_OF_VM) && !program->dying;
 }
 
 /* Finds a function by id: serial << 16 | (index + 1), with one serial for the whole table. */
@@ -126,19 +155,26 @@ static bool is_named(const char *have, const char *name, size_t len)
     return strlen(have) == len && memcmp(have, name, len) == 0;
 }
 
-struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len)
+/* Finds a function of a context or, with VGC_OF_VM, of the VM. */
+static struct vgc_function *named(struct vgc_dp *dp, uint32_t owner, const char *name, uint32_t len)
 {
-    if (dp->names_size == 0)
-        return NULL;
-    for (uint32_t at = hash_of(context, name, len);; at++) {
+    for (uint32_t at = hash_of(owner, name, len);; at++) {
         uint32_t entry = dp->names[at & (dp->names_size - 1)];
         if (entry == 0)
             return NULL;
         struct vgc_function *function = &dp->functions[entry - 1];
-        if (is_callable(dp, function, context) &&
+        if (dp->programs[function->program_index].context == owner && is_callable(dp, function, owner) &&
             (is_named(function->name, name, len) || is_named(function->short_name, name, len)))
             return function;
     }
+}
+
+struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len)
+{
+    if (dp->names_size == 0)
+        return NULL;
+    struct vgc_function *function = named(dp, context, name, len);
+    return function != NULL ? function : named(dp, VGC_OF_VM, name, len);
 }
 
 static void names_insert(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t function_index)
@@ -179,6 +215,7 @@ static void forget_function(struct vgc_function *function)
 {
     free(function->name);
     free(function->short_name);
+    free(function->work);
     *function = (struct vgc_function){0};
 }
 
@@ -209,9 +246,12 @@ static int function_place(struct vgc_dp *dp, uint32_t index, uint32_t id, const 
                                       .kernel = kernel,
                                       .name = strdup(name),
                                       .short_name = strdup(short_name)};
+    bool is_registered = program->context == VGC_OF_VM;
+    if (is_registered)
+        function->work = calloc(1, sizeof(*function->work));
     if (index >= dp->num_functions)
         dp->num_functions = index + 1;
-    if (function->name == NULL || function->short_name == NULL) {
+    if (function->name == NULL || function->short_name == NULL || (is_registered && function->work == NULL)) {
         forget_function(function);
         return -ENOMEM;
     }

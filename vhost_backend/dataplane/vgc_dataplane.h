@@ -144,9 +144,9 @@ int vgc_dp_cold_complete(struct vgc_dp *dp, uint32_t token, uint32_t status, uin
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
-/* Adds a program to the context with this engine's number; returns its id, -ENOSPC, or -EDQUOT. Functions and globals
- * that are added to it are found by id at once, by name after vgc_dp_program_publish(); later programs hide names of
- * earlier ones. */
+/* Adds a program to the context with this engine's number, or registers it for the VM if that is 0: then every context
+ * finds it, behind its own. Returns its id, -ENOSPC, or -EDQUOT. Functions and globals that are added to it are found
+ * by id at once, by name after vgc_dp_program_publish(); later programs hide names of earlier ones. */
 int vgc_dp_program_add(struct vgc_dp *dp, uint32_t engine_context, uint64_t charged);
 /* Raises what a program is charged to `charged` bytes, which may be less than it is charged already. -EDQUOT: the quota
  * has too little left, and nothing changes. */
@@ -294,14 +294,21 @@ struct vgc_dp_counts {
 };
 void vgc_dp_counts(struct vgc_dp *dp, struct vgc_dp_counts *counts);
 
+/* Launches of a function. */
+struct vgc_function_work {
+    uint64_t launches;
+    uint64_t busy_ns;                    /* of those that the engine has timed */
+    uint64_t times[VGC_LATENCY_CLASSES]; /* of these, by latency class */
+};
+/* Work of a function of a registered program, since it was added. -ENOENT: there is no such function. */
+int vgc_dp_function_work(struct vgc_dp *dp, uint32_t function, struct vgc_function_work *work);
+
 enum { VGC_NUM_TALLIES = 48, VGC_TALLY_NAME = 96 };
 /* Launches of a function by its short name, cut off, from when it got its place in the table on; of graphs as a whole,
  * "(graphs)"; and of functions while they had no place, "(others)". */
 struct vgc_function_tally {
     char name[VGC_TALLY_NAME];
-    uint64_t launches;
-    uint64_t busy_ns;                    /* of those that the engine has timed */
-    uint64_t times[VGC_LATENCY_CLASSES]; /* of these, by latency class */
+    struct vgc_function_work work;
 };
 /* Copies the tallies that are not 0, at most VGC_NUM_TALLIES; returns their number. If functions lacked places, those
  * that have computed least since the last look lose theirs, and their counts. */

@@ -6,15 +6,24 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from vhost_backend.engines.base import CodeRange, Engine
 from vhost_backend.errors import DriverError
+from vhost_backend.worker.function_list import list_payload
 from vhost_backend.worker.marks import check_body, parse_marks
 from vhost_backend.worker.plane import ColdRequest, DataPlane
-from vhost_backend.worker.programs import Programs, function_payload, global_payload, program_table
+from vhost_backend.worker.programs import (
+    Function,
+    LoadedEntry,
+    Programs,
+    function_payload,
+    global_payload,
+    program_table,
+)
+from vhost_backend.worker.registrations import Candidate, Registrations
 from vhost_backend.worker.sources import SourceFiles
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.codec import close_fds
@@ -26,8 +35,9 @@ from vhost_backend.worker_protocol.protocol import (
     Program,
     WorkerMessage,
 )
+from vhost_backend.worker_protocol.registration_messages import Register, Restore, Unregister, digest_of
 from virtio_proto import schema
-from virtio_proto.schema import LIMITS, Opcode, ProgramKind, Status
+from virtio_proto.schema import LIMITS, Opcode, ProgramFlag, ProgramKind, Status
 
 SETTLE_MS: Final = 1
 """Interval at which an engine that was not ready is asked again; the worker serves the daemon meanwhile."""
@@ -37,9 +47,10 @@ SendToDaemon = Callable[[WorkerMessage], None]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    request: ColdRequest
     act: Callable[[], None]
     fds: Sequence[int]
+    request: ColdRequest | None
+    """Request that is answered with the error if `act` raises one; None: it raises none."""
 
 
 class ChangeQueue:
@@ -50,9 +61,12 @@ class ChangeQueue:
         self._plane = plane
         self._held: deque[_Change] = deque()
 
-    def add(self, request: ColdRequest, act: Callable[[], None], fds: Sequence[int] = ()) -> None:
-        """Has `act` complete `request` once the engine is ready; takes `fds` over. `settle` must follow."""
-        self._held.append(_Change(request, act, fds))
+    def add(self, act: Callable[[], None], fds: Sequence[int] = (), request: ColdRequest | None = None) -> None:
+        """Has `act` called once the engine is ready; takes `fds` over. `settle` must follow.
+
+        `request` is answered with the `DriverError` that `act` raises.
+        """
+        self._held.append(_Change(act, fds, request))
 
     def settle(self) -> bool:
         """Makes the queued changes if the engine is ready. False: changes are left, call again after `SETTLE_MS`."""
@@ -78,9 +92,21 @@ class ChangeQueue:
         try:
             change.act()
         except DriverError as error:
+            assert change.request is not None
             self._plane.complete(change.request.token, error.status, text=str(error))
         finally:
             close_fds(change.fds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """PROGRAM_LOAD that is under way."""
+
+    request: ColdRequest
+    source_number: int
+    """File that carries the source."""
+    to_register: Candidate | None
+    """None: the program is the context's."""
 
 
 class ColdServer:
@@ -93,11 +119,12 @@ class ColdServer:
         self.programs = Programs(engine, plane)
         self.programs.name_code = self._name_code
         self._changes = ChangeQueue(engine, plane)
+        self.registrations = Registrations(self.programs, plane, self)
         self._sources = sources
         self._waiting: deque[ColdRequest] = deque()
         """Loads whose source has not been sent yet; it stays in guest memory until a file is free."""
-        self._compiling: dict[int, tuple[ColdRequest, int]] = {}
-        """Loads at the compiler, by request number, each with the number of the file that carries its source."""
+        self._compiling: dict[int, _Load] = {}
+        """Loads at the compiler, by request number."""
         self._next_compile = 1
         self._mark_budget = MarkBudget()
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
@@ -105,6 +132,8 @@ class ColdServer:
             Opcode.PROGRAM_UNLOAD: self._program_unload,
             Opcode.FUNCTION_LOOKUP: self._function_lookup,
             Opcode.GLOBAL_LOOKUP: self._global_lookup,
+            Opcode.FUNCTION_LIST: self._function_list,
+            Opcode.CALL: self._unknown_call,
             Opcode.CONTEXT_DESTROY: self._context_destroy,
             Opcode.MARKS: self._pass_marks,
         }
@@ -130,7 +159,17 @@ class ColdServer:
 
     def is_compiling(self) -> bool:
         """True while a load waits for the compiler, or for a file to send its source in."""
-        return bool(self._compiling or self._waiting)
+        return bool(self._compiling or self._waiting or self.registrations.is_busy())
+
+    def restore(self, message: Restore, fds: tuple[int, ...], ack: Callable[[int], None]) -> None:
+        """Registers a program that an earlier worker had, and then acknowledges the message. Takes `fds` over."""
+
+        def act() -> None:
+            self.registrations.restore(message, fds)
+            ack(message.seq)
+
+        self._changes.add(act)
+        self.settle()
 
     def settle(self) -> bool:
         """Goes on with requests that wait for the engine. False: call again after `SETTLE_MS`."""
@@ -138,18 +177,28 @@ class ColdServer:
 
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
         """Handles the daemon's answer to a `Compile`. Takes `fds` over."""
-        compiling = self._compiling.pop(answer.request, None)
-        if compiling is None:
+        load = self._compiling.pop(answer.request, None)
+        if load is None:
             close_fds(fds)
             return
-        request, source_number = compiling
-        if answer.ok:
-            self._changes.add(request, lambda: self._load(request, answer.log, fds[0], source_number), fds)
-            self.settle()
-        else:
+        if not answer.ok:
             close_fds(fds)
-            self._reply(request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
-            self._free_source(source_number)
+            self._reply(load.request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
+            self._free_source(load.source_number)
+        elif load.to_register is not None:
+            self._register(load, load.to_register, answer.log, fds[0])
+            close_fds(fds)
+        else:
+            self._changes.add(lambda: self._load(load, answer.log, fds[0]), fds, load.request)
+        self.settle()
+
+    # ---- the registrations' Link -----------------------------------------------------------------
+
+    def send(self, message: Register | Unregister) -> None:
+        self._send(message)
+
+    def change(self, act: Callable[[], None], fds: Sequence[int] = ()) -> None:
+        self._changes.add(act, fds)
 
     # ---- programs --------------------------------------------------------------------------------
 
@@ -179,36 +228,46 @@ class ColdServer:
         number = self._next_compile
         message = Compile(number, request.context, body.kind, options, self._sources.write(source))
         self._next_compile = number + 1 & 0xFFFF_FFFF
-        self._compiling[number] = (request, message.source)
+        self._compiling[number] = _Load(request, message.source, _candidate(body, options, source, message.source))
         self._send(message)
 
-    def _load(self, request: ColdRequest, log: str, image_fd: int, source_number: int) -> None:
+    def _load(self, load: _Load, log: str, image_fd: int) -> None:
         """Loads an image. The file of its source is free only after that, so that few images wait for the engine."""
         try:
-            self._finish_load(request, log, image_fd)
+            entry = self.programs.add(load.request.engine_context, image_fd, os.fstat(image_fd).st_size)
+            self._reply(load.request, program_table(entry, log), value=entry.id)
         finally:
-            self._free_source(source_number)
+            self._free_source(load.source_number)
+
+    def _register(self, load: _Load, candidate: Candidate, log: str, image_fd: int) -> None:
+        """Registers an image. The daemon needs the file of its source until then."""
+
+        def done(result: LoadedEntry | DriverError) -> None:
+            if isinstance(result, DriverError):
+                self._plane.complete(load.request.token, result.status, text=str(result))
+            else:
+                self._reply(load.request, program_table(result, log), value=result.id)
+            self._free_source(load.source_number)
+
+        self.registrations.register(candidate, image_fd, done)
 
     def _free_source(self, number: int) -> None:
         self._sources.release(number)
         self._compile_waiting()
 
-    def _finish_load(self, request: ColdRequest, log: str, image_fd: int) -> None:
-        entry = self.programs.add(request.engine_context, image_fd, os.fstat(image_fd).st_size)
-        self._reply(request, program_table(entry, log), value=entry.id)
-
     def _program_unload(self, request: ColdRequest) -> None:
         program = schema.BODY_PROGRAM_UNLOAD.construct.parse(request.body).program
 
         def unload() -> None:
-            self.programs.remove(program)
+            if not self.registrations.unload(program):
+                self.programs.remove(program)
             self._plane.complete(request.token)
 
-        self._changes.add(request, unload)
+        self._changes.add(unload)
 
     def _context_destroy(self, request: ColdRequest) -> None:
         if self.programs.any_of(request.engine_context):
-            self._changes.add(request, lambda: self._finish_destroy(request))
+            self._changes.add(lambda: self._finish_destroy(request))
         else:
             self._finish_destroy(request)
 
@@ -233,8 +292,31 @@ class ColdServer:
     # ---- lookups ---------------------------------------------------------------------------------
 
     def _function_lookup(self, request: ColdRequest) -> None:
-        function = self.programs.find_function(request.engine_context, *self._name(request))
+        function = self._find_function(request, *self._name(request))
         self._reply(request, function_payload(function), value=function.id)
+
+    def _find_function(self, request: ColdRequest, program: int, name: str) -> Function:
+        """Finds a function.
+
+        :raise DriverError: nothing has this name; the text has the reason if something had it.
+        """
+        try:
+            return self.programs.find_function(request.engine_context, program, name)
+        except DriverError as error:
+            raise self.registrations.problem_of(name) or error from None
+
+    def _unknown_call(self, request: ColdRequest) -> None:
+        """Answers a CALL by a name that the data plane does not know."""
+        body = schema.BODY_CALL.construct.parse(request.body)
+        start = schema.REQUEST.size_bytes + schema.BODY_CALL.size_bytes
+        name = self._plane.read(request.token, start, body.name_len).decode(errors="replace")
+        self._find_function(request, 0, name)
+        raise DriverError(Status.NOT_FOUND, f"function '{name[:200]}' has been loaded this very moment: call it again")
+
+    def _function_list(self, request: ColdRequest) -> None:
+        body = schema.BODY_FUNCTION_LIST.construct.parse(request.body)
+        payload = list_payload(self.registrations, self._plane, body.first, request.writable_len)
+        self._reply(request, payload)
 
     def _global_lookup(self, request: ColdRequest) -> None:
         variable = self.programs.find_global(request.engine_context, *self._name(request))
@@ -256,6 +338,14 @@ class ColdServer:
         self._plane.write(request.token, fits)
         cut = whole if len(fits) < whole else 0
         self._plane.complete(request.token, status, value=value, aux=cut, payload_len=len(fits))
+
+
+def _candidate(body: Any, options: tuple[str, ...], source: bytes, source_number: int) -> Candidate | None:
+    """Program that is to be registered; None: it is the context's."""
+    if not body.flags & ProgramFlag.REGISTER:
+        return None
+    digest = digest_of(body.kind, options, source)
+    return Candidate(body.kind, options, digest, source_number, bool(body.flags & ProgramFlag.KEEP))
 
 
 def _check_size(what: str, size: int, maximum: int) -> None:

@@ -45,6 +45,7 @@ from vhost_backend.worker_protocol.protocol import (
     VringStart,
     VringStop,
 )
+from vhost_backend.worker_protocol.registration_messages import Registered, Restore
 
 if TYPE_CHECKING:
     from vhost_backend.worker.channels.thread import ControlSystem
@@ -61,7 +62,14 @@ class MainLoop:
         self._daemon = daemon
         self._plane = plane
         self._cold = ColdServer(engine, plane, self._send, sources)
-        self._migrator = Migrator(engine, plane, self._cold.programs, self._cold.is_compiling, self)
+        self._migrator = Migrator(
+            engine,
+            plane,
+            self._cold.programs,
+            registrations=self._cold.registrations,
+            is_compiling=self._cold.is_compiling,
+            daemon=self,
+        )
         self._stats = StatsReporter(plane, self._send)
         self._pings = PingQueue(plane, self.ack)
         self._running = True
@@ -135,6 +143,11 @@ class MainLoop:
         match message:
             case Program():
                 self._cold.on_program(message, fds)
+            case Registered():
+                self._cold.registrations.on_registered(message)
+                self._cold.settle()
+            case Restore():
+                self._cold.restore(message, fds, self.ack)
             case Ping():
                 self._pings.add(message)
             case Shutdown():

@@ -84,6 +84,16 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionWork:
+    """Launches of a function of a registered program."""
+
+    launches: int
+    busy_ns: int
+    times: tuple[int, ...]
+    """Launches that the engine has timed, by latency class, up to the last that is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionTally:
     """Launches of a function since it got its place in the data plane's table."""
 
@@ -356,12 +366,21 @@ class DataPlane:
         return tuple(
             FunctionTally(
                 ffi.string(tally.name).decode("ascii", errors="replace"),
-                int(tally.launches),
-                int(tally.busy_ns),
-                _trimmed(tally.times),
+                int(tally.work.launches),
+                int(tally.work.busy_ns),
+                _trimmed(tally.work.times),
             )
             for tally in tallies[0:count]
         )
+
+    def function_work(self, function: int) -> FunctionWork:
+        """Work of a function of a registered program.
+
+        :raise DataPlaneError: there is no such function.
+        """
+        work = ffi.new("struct vgc_function_work *")
+        self._check_plain(lib.vgc_dp_function_work(self._dp, function, work), f"function {function}")
+        return FunctionWork(int(work.launches), int(work.busy_ns), _trimmed(work.times))
 
     def latency(self) -> tuple[int, ...]:
         """Counts of the engine's operations by latency class (`virtio_proto.control.latency`), up to the last that is not 0."""

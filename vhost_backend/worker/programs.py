@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
+from vhost_backend._dataplane import ffi
 from vhost_backend.engines.base import (
     CodeRange,
     Engine,
@@ -22,6 +23,10 @@ from vhost_backend.worker_protocol.protocol import MAX_CODE_RANGES
 from virtio_proto import schema
 from virtio_proto.schema import Status
 
+OF_VM: Final = 0
+"""In place of a context's engine number: the program is registered for the VM."""
+_WORK_BYTES: Final = int(ffi.sizeof("struct vgc_function_work"))
+"""Bytes that the data plane keeps for each function of a registered program."""
 _MAY_RAISE: Final = "; the host's operator may raise it: vgcctl vm limits VM --memory"
 
 _T = TypeVar("_T")
@@ -37,12 +42,28 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntry:
-    """Loaded program of one context, with its id."""
+    """Loaded program of one context, or of the VM (`OF_VM`), with its id."""
 
     id: int
     context: int
     loaded: LoadedProgram
     functions: tuple[Function, ...] = field(default=())
+
+    @property
+    def charged_bytes(self) -> int:
+        """Bytes charged to the quota."""
+        return _charge_of(self.context, self.loaded)
+
+
+def _names_of(loaded: LoadedProgram) -> Iterator[str]:
+    """Names by which the program's functions are found; some may come twice."""
+    for info in loaded.functions:
+        yield info.name
+        yield info.short_name
+
+
+def _charge_of(context: int, loaded: LoadedProgram) -> int:
+    return loaded.charged_bytes + (_WORK_BYTES * len(loaded.functions) if context == OF_VM else 0)
 
 
 class FunctionLoader(Protocol):
@@ -58,6 +79,8 @@ class Programs:
         self._engine = engine
         self._plane = plane
         self._entries: dict[int, LoadedEntry] = {}
+        self._names_of_vm: set[str] = set()
+        """Names of the functions of registered programs."""
         self.before_change: Callable[[], None] = lambda: None
         """Hook called before a program's addresses become invalid and before a new program's functions can run."""
         self.name_code: Callable[[int, tuple[CodeRange, ...]], None] = lambda _program, _code: None
@@ -65,9 +88,9 @@ class Programs:
         the engine names code."""
 
     def add(self, context: int, image_fd: int, size: int) -> LoadedEntry:
-        """Charges a program to the quota, and loads it for the context with this engine number.
+        """Charges a program to the quota, and loads it for the context with this engine number, or for the VM.
 
-        :raise DriverError: the image is not the engine's, or the VM has too many programs or too little memory; nothing
+        :raise DriverError: a program of the VM has one of the names already; the image is not the engine's, or the VM has too many programs or too little memory; nothing
             of the program is left.
         """
         self.before_change()
@@ -81,9 +104,14 @@ class Programs:
             raise DriverError(Status.COMPILE_FAILED, f"the image cannot be loaded: {error}") from error
         except DataPlaneError as error:
             raise DriverError(Status.RESOURCES_EXHAUSTED, str(error)) from error
-        self._entries[program] = entry
-        self._name(program, entry.loaded)
+        self._enter(entry)
         return entry
+
+    def _enter(self, entry: LoadedEntry) -> None:
+        self._entries[entry.id] = entry
+        if entry.context == OF_VM:
+            self._names_of_vm.update(_names_of(entry.loaded))
+        self._name(entry.id, entry.loaded)
 
     def _load(self, program: int, context: int, image_fd: int, size: int, charged: int) -> LoadedEntry:
         """Loads a program that is charged so many bytes already.
@@ -94,19 +122,34 @@ class Programs:
         loaded: LoadedProgram | None = None
         try:
             loaded = self._engine.load_program(image_fd, size, context)
-            total = loaded.charged_bytes
+            total = _charge_of(context, loaded)
             self._charged(total, charged, lambda: self._plane.charge_program(program, total))
+            if context == OF_VM:
+                self._check_names(loaded)
             self._engine.provide(loaded)
             functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
             for variable in loaded.globals:
                 self._plane.add_global(program, variable.address, variable.size)
             self._plane.publish_programs()
-        except (DataPlaneError, ProgramError):
+        except (DataPlaneError, ProgramError, DriverError):
             self._plane.remove_program(program)
             if loaded is not None:
                 self._engine.unload_program(loaded)
             raise
         return LoadedEntry(program, context, loaded, functions)
+
+    def _check_names(self, loaded: LoadedProgram) -> None:
+        """Checks that no program of the VM has a name of the program's.
+
+        :raise DriverError: one has.
+        """
+        taken = [name for name in _names_of(loaded) if name in self._names_of_vm]
+        if taken:
+            raise DriverError(
+                Status.INVALID_ARGUMENT,
+                f"function '{taken[0][:200]}' is registered already, by another program; allowed: a name that no "
+                "registered program has, or to unregister that one before",
+            )
 
     def add_migrated(
         self, plane: FunctionLoader, program: int, context: int, loaded: LoadedProgram, function_ids: Sequence[int]
@@ -116,7 +159,7 @@ class Programs:
         :raise DataPlaneError: ids or addresses are taken, or the quota does not allow it.
         :raise ProgramMemoryError: the device has too little memory.
         """
-        self._plane.charge_program(program, loaded.charged_bytes)
+        self._plane.charge_program(program, _charge_of(context, loaded))
         self._engine.provide(loaded)
         functions = tuple(Function(*pair) for pair in zip(function_ids, loaded.functions, strict=True))
         for function in functions:
@@ -124,8 +167,7 @@ class Programs:
             plane.load_function(program, function.id, info.kernel, info.name, info.short_name)
         for variable in loaded.globals:
             self._plane.add_global(program, variable.address, variable.size)
-        self._entries[program] = LoadedEntry(program, context, loaded, functions)
-        self._name(program, loaded)
+        self._enter(LoadedEntry(program, context, loaded, functions))
 
     def _name(self, program: int, loaded: LoadedProgram | None) -> None:
         if self._engine.names_code:
@@ -139,10 +181,16 @@ class Programs:
         """Iterates over programs in order of loading."""
         return iter(self._entries.values())
 
+    def is_of_vm(self, program: int) -> bool:
+        """True if this is the id of a registered program."""
+        return program in self._entries and self._entries[program].context == OF_VM
+
     def remove(self, program: int) -> None:
         """Unloads a program; the data plane has made sure that none of its kernels runs."""
         self.before_change()
         entry = self._entries.pop(program)
+        if entry.context == OF_VM:
+            self._names_of_vm.difference_update(_names_of(entry.loaded))
         self._plane.remove_program(program)
         self._engine.unload_program(entry.loaded)
         self._name(program, None)
@@ -162,7 +210,7 @@ class Programs:
     def find_function(self, context: int, program: int, name: str) -> Function:
         """Finds a function by its full or its source name, in the latest program that has it.
 
-        `program` 0 searches all programs of the context.
+        `program` 0 searches all programs of the context, and then those of the VM.
 
         :raise DriverError: no program has it.
         """
@@ -203,11 +251,12 @@ class Programs:
 
         :raise DriverError: the context has no such program.
         """
-        if program != 0 and (program not in self._entries or self._entries[program].context != context):
-            raise DriverError(Status.NOT_FOUND, f"no program {program} in this context")
-        for entry in reversed(self._entries.values()):
-            if entry.context == context and program in (0, entry.id):
-                yield entry
+        if program != 0 and (program not in self._entries or self._entries[program].context not in (context, OF_VM)):
+            raise DriverError(Status.NOT_FOUND, f"no program {program} in this context, nor in the VM")
+        for owner in (context, OF_VM):
+            for entry in reversed(self._entries.values()):
+                if entry.context == owner and program in (0, entry.id):
+                    yield entry
 
     def _names(self, context: int, program: int) -> str:
         names = [
@@ -221,7 +270,7 @@ class Programs:
 # --------------------------------------------------------------------------------------------------
 
 
-class _Strings:
+class Strings:
     """String area of a program table."""
 
     def __init__(self) -> None:
@@ -235,7 +284,7 @@ class _Strings:
         return offset, len(raw)
 
 
-def _function_entry(function: Function, strings: _Strings | None, first_param: int) -> bytes:
+def _function_entry(function: Function, strings: Strings | None, first_param: int) -> bytes:
     info = function.info
     name = strings.add(info.name) if strings else (0, 0)
     short = strings.add(info.short_name) if strings else (0, 0)
@@ -257,7 +306,8 @@ def _function_entry(function: Function, strings: _Strings | None, first_param: i
     )
 
 
-def _params(info: FunctionInfo) -> bytes:
+def param_entries(info: FunctionInfo) -> bytes:
+    """Parameters of a function, as ``vgc_param_entry``."""
     build = schema.PARAM_ENTRY.construct.build
     return b"".join(
         build({"offset": offset, "size": size, "kind": kind, "reserved": 0})
@@ -265,7 +315,7 @@ def _params(info: FunctionInfo) -> bytes:
     )
 
 
-def _global_entry(variable: GlobalInfo, strings: _Strings | None) -> bytes:
+def _global_entry(variable: GlobalInfo, strings: Strings | None) -> bytes:
     name = strings.add(variable.name) if strings else (0, 0)
     return schema.GLOBAL_ENTRY.construct.build(
         {"name_off": name[0], "name_len": name[1], "address": variable.address, "size": variable.size}
@@ -274,12 +324,12 @@ def _global_entry(variable: GlobalInfo, strings: _Strings | None) -> bytes:
 
 def program_table(entry: LoadedEntry, log: str) -> bytes:
     """Payload of a ``PROGRAM_LOAD`` response."""
-    strings = _Strings()
+    strings = Strings()
     functions = bytearray()
     params = bytearray()
     for function in entry.functions:
         functions += _function_entry(function, strings, len(params) // schema.PARAM_ENTRY.size_bytes)
-        params += _params(function.info)
+        params += param_entries(function.info)
     variables = b"".join(_global_entry(variable, strings) for variable in entry.loaded.globals)
     raw_log = log.encode(errors="replace")
     header = schema.PROGRAM_TABLE.construct.build(
@@ -290,7 +340,7 @@ def program_table(entry: LoadedEntry, log: str) -> bytes:
             "strings_len": len(strings.data),
             "log_len": len(raw_log),
             "reserved": 0,
-            "memory_bytes": entry.loaded.charged_bytes,
+            "memory_bytes": entry.charged_bytes,
         }
     )
     return bytes(header + functions + params + variables + strings.data + raw_log)
@@ -298,7 +348,7 @@ def program_table(entry: LoadedEntry, log: str) -> bytes:
 
 def function_payload(function: Function) -> bytes:
     """Payload of a ``FUNCTION_LOOKUP`` response."""
-    return _function_entry(function, None, 0) + _params(function.info)
+    return _function_entry(function, None, 0) + param_entries(function.info)
 
 
 def global_payload(variable: GlobalInfo) -> bytes:

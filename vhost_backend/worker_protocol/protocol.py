@@ -60,6 +60,12 @@ from vhost_backend.worker_protocol.migration_messages import (
     MigrationMessage,
     Saved,
 )
+from vhost_backend.worker_protocol.registration_messages import (
+    REGISTRATION_MESSAGES,
+    Register,
+    RegistrationMessage,
+    Unregister,
+)
 from virtio_proto.control.latency import NUM_CLASSES
 from virtio_proto.schema import Status
 
@@ -436,9 +442,23 @@ DaemonMessage: TypeAlias = (
     | Shutdown
     | ControlMessage
     | MigrationMessage
+    | RegistrationMessage
 )
 WorkerMessage: TypeAlias = (
-    CallListener | Ready | Ack | Compile | CodeNames | VringBroken | Stats | Functions | Log | Marks | Measured | Saved
+    CallListener
+    | Ready
+    | Ack
+    | Compile
+    | CodeNames
+    | Register
+    | Unregister
+    | VringBroken
+    | Stats
+    | Functions
+    | Log
+    | Marks
+    | Measured
+    | Saved
 )
 AnyMessage: TypeAlias = DaemonMessage | WorkerMessage
 
@@ -457,6 +477,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     Shutdown,
     *CONTROL_MESSAGES,
     *MIGRATION_MESSAGES,
+    *REGISTRATION_MESSAGES,
 )
 WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     CallListener,
@@ -464,6 +485,8 @@ WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     Ack,
     Compile,
     CodeNames,
+    Register,
+    Unregister,
     VringBroken,
     Stats,
     Functions,

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x5a99a4abccdbf8b0ull
+#define VGC_WIRE_FINGERPRINT 0x150f8b302590c7aaull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -56,6 +56,7 @@ enum vgc_opcode {
     VGC_OP_PROGRAM_UNLOAD = 0x21,
     VGC_OP_FUNCTION_LOOKUP = 0x22,
     VGC_OP_GLOBAL_LOOKUP = 0x23,
+    VGC_OP_FUNCTION_LIST = 0x24,
     VGC_OP_ALLOC = 0x30,
     VGC_OP_FREE = 0x31,
     VGC_OP_MEMORY_EXPORT = 0x32,
@@ -145,6 +146,24 @@ enum vgc_program_kind {
     VGC_PROGRAM_KIND_CUBIN = 0x3,
     VGC_PROGRAM_KIND_FATBIN = 0x4,
     VGC_PROGRAM_KIND_CUDA_UNITS = 0x5,
+};
+
+/* Bits of ``flags`` in ``PROGRAM_LOAD``. */
+enum vgc_program_flag {
+    VGC_PROGRAM_FLAG_REGISTER = 0x1,
+    VGC_PROGRAM_FLAG_KEEP = 0x2,
+};
+
+/* Owner of a function that ``FUNCTION_LIST`` lists. */
+enum vgc_function_origin {
+    VGC_FUNCTION_ORIGIN_VM = 0x0,
+    VGC_FUNCTION_ORIGIN_HOST = 0x1,
+};
+
+/* Bits of ``flags`` of a function that ``FUNCTION_LIST`` lists. */
+enum vgc_function_flag {
+    VGC_FUNCTION_FLAG_KEPT = 0x1,
+    VGC_FUNCTION_FLAG_BROKEN = 0x2,
 };
 
 /* Subject of a ``QUERY``. */
@@ -288,6 +307,8 @@ struct vgc_body_program_load {
     uint32_t kind;
     uint32_t options_len;
     uint64_t source_len;
+    uint32_t flags; /* enum vgc_program_flag */
+    uint32_t reserved;
 };
 
 /* First bytes of a program of several sources; `num_units` vgc_unit follow, then each unit's name, options and text. */
@@ -309,10 +330,16 @@ struct vgc_body_program_unload {
     uint32_t reserved;
 };
 
-/* FUNCTION_LOOKUP and GLOBAL_LOOKUP; `name_len` bytes of name follow. program 0: any of the context. */
+/* FUNCTION_LOOKUP and GLOBAL_LOOKUP; `name_len` bytes of name follow. program 0: any of the context, then of the VM. */
 struct vgc_body_lookup {
     uint32_t program;
     uint32_t name_len;
+};
+
+/* FUNCTION_LIST */
+struct vgc_body_function_list {
+    uint32_t first; /* 0, or `next` of the list before */
+    uint32_t reserved;
 };
 
 /* ALLOC */
@@ -556,6 +583,33 @@ struct vgc_global_entry {
     uint64_t size;
 };
 
+/* Payload of FUNCTION_LIST: this header, functions, params, strings. */
+struct vgc_function_list {
+    uint32_t num_functions;
+    uint32_t num_params;
+    uint32_t strings_len;
+    uint32_t next; /* `first` of the request for those that had no room; 0: these are the last */
+};
+
+/* Function that every context of the VM finds. */
+struct vgc_listed_function {
+    uint32_t id; /* 0: it cannot be launched */
+    uint32_t program; /* its program's id, by which it is unloaded; 0: it is the host's */
+    uint32_t origin; /* enum vgc_function_origin */
+    uint32_t flags; /* enum vgc_function_flag */
+    uint32_t name_off; /* the linker's name, in the strings */
+    uint32_t name_len;
+    uint32_t short_off; /* the source's name */
+    uint32_t short_len;
+    uint32_t text_off; /* why it is BROKEN */
+    uint32_t text_len;
+    uint32_t first_param;
+    uint32_t num_params;
+    uint64_t launches; /* since the worker has started, all contexts together */
+    uint64_t busy_ns; /* engine time of them */
+    uint64_t p99_ns; /* 99 of 100 took no longer; 0: none was timed */
+};
+
 /* Payload of QUERY(USAGE): resources that the VM holds now. */
 struct vgc_usage {
     uint64_t memory_used_bytes;
@@ -639,10 +693,12 @@ _Static_assert(offsetof(struct vgc_body_query, what) == 0, "vgc_body_query.what"
 _Static_assert(offsetof(struct vgc_body_query, reserved) == 4, "vgc_body_query.reserved");
 _Static_assert(sizeof(struct vgc_body_context_create) == 8, "vgc_body_context_create");
 _Static_assert(offsetof(struct vgc_body_context_create, fingerprint) == 0, "vgc_body_context_create.fingerprint");
-_Static_assert(sizeof(struct vgc_body_program_load) == 16, "vgc_body_program_load");
+_Static_assert(sizeof(struct vgc_body_program_load) == 24, "vgc_body_program_load");
 _Static_assert(offsetof(struct vgc_body_program_load, kind) == 0, "vgc_body_program_load.kind");
 _Static_assert(offsetof(struct vgc_body_program_load, options_len) == 4, "vgc_body_program_load.options_len");
 _Static_assert(offsetof(struct vgc_body_program_load, source_len) == 8, "vgc_body_program_load.source_len");
+_Static_assert(offsetof(struct vgc_body_program_load, flags) == 16, "vgc_body_program_load.flags");
+_Static_assert(offsetof(struct vgc_body_program_load, reserved) == 20, "vgc_body_program_load.reserved");
 _Static_assert(sizeof(struct vgc_units) == 8, "vgc_units");
 _Static_assert(offsetof(struct vgc_units, num_units) == 0, "vgc_units.num_units");
 _Static_assert(offsetof(struct vgc_units, reserved) == 4, "vgc_units.reserved");
@@ -656,6 +712,9 @@ _Static_assert(offsetof(struct vgc_body_program_unload, reserved) == 4, "vgc_bod
 _Static_assert(sizeof(struct vgc_body_lookup) == 8, "vgc_body_lookup");
 _Static_assert(offsetof(struct vgc_body_lookup, program) == 0, "vgc_body_lookup.program");
 _Static_assert(offsetof(struct vgc_body_lookup, name_len) == 4, "vgc_body_lookup.name_len");
+_Static_assert(sizeof(struct vgc_body_function_list) == 8, "vgc_body_function_list");
+_Static_assert(offsetof(struct vgc_body_function_list, first) == 0, "vgc_body_function_list.first");
+_Static_assert(offsetof(struct vgc_body_function_list, reserved) == 4, "vgc_body_function_list.reserved");
 _Static_assert(sizeof(struct vgc_body_alloc) == 8, "vgc_body_alloc");
 _Static_assert(offsetof(struct vgc_body_alloc, size) == 0, "vgc_body_alloc.size");
 _Static_assert(sizeof(struct vgc_body_free) == 8, "vgc_body_free");
@@ -822,6 +881,27 @@ _Static_assert(offsetof(struct vgc_global_entry, name_off) == 0, "vgc_global_ent
 _Static_assert(offsetof(struct vgc_global_entry, name_len) == 4, "vgc_global_entry.name_len");
 _Static_assert(offsetof(struct vgc_global_entry, address) == 8, "vgc_global_entry.address");
 _Static_assert(offsetof(struct vgc_global_entry, size) == 16, "vgc_global_entry.size");
+_Static_assert(sizeof(struct vgc_function_list) == 16, "vgc_function_list");
+_Static_assert(offsetof(struct vgc_function_list, num_functions) == 0, "vgc_function_list.num_functions");
+_Static_assert(offsetof(struct vgc_function_list, num_params) == 4, "vgc_function_list.num_params");
+_Static_assert(offsetof(struct vgc_function_list, strings_len) == 8, "vgc_function_list.strings_len");
+_Static_assert(offsetof(struct vgc_function_list, next) == 12, "vgc_function_list.next");
+_Static_assert(sizeof(struct vgc_listed_function) == 72, "vgc_listed_function");
+_Static_assert(offsetof(struct vgc_listed_function, id) == 0, "vgc_listed_function.id");
+_Static_assert(offsetof(struct vgc_listed_function, program) == 4, "vgc_listed_function.program");
+_Static_assert(offsetof(struct vgc_listed_function, origin) == 8, "vgc_listed_function.origin");
+_Static_assert(offsetof(struct vgc_listed_function, flags) == 12, "vgc_listed_function.flags");
+_Static_assert(offsetof(struct vgc_listed_function, name_off) == 16, "vgc_listed_function.name_off");
+_Static_assert(offsetof(struct vgc_listed_function, name_len) == 20, "vgc_listed_function.name_len");
+_Static_assert(offsetof(struct vgc_listed_function, short_off) == 24, "vgc_listed_function.short_off");
+_Static_assert(offsetof(struct vgc_listed_function, short_len) == 28, "vgc_listed_function.short_len");
+_Static_assert(offsetof(struct vgc_listed_function, text_off) == 32, "vgc_listed_function.text_off");
+_Static_assert(offsetof(struct vgc_listed_function, text_len) == 36, "vgc_listed_function.text_len");
+_Static_assert(offsetof(struct vgc_listed_function, first_param) == 40, "vgc_listed_function.first_param");
+_Static_assert(offsetof(struct vgc_listed_function, num_params) == 44, "vgc_listed_function.num_params");
+_Static_assert(offsetof(struct vgc_listed_function, launches) == 48, "vgc_listed_function.launches");
+_Static_assert(offsetof(struct vgc_listed_function, busy_ns) == 56, "vgc_listed_function.busy_ns");
+_Static_assert(offsetof(struct vgc_listed_function, p99_ns) == 64, "vgc_listed_function.p99_ns");
 _Static_assert(sizeof(struct vgc_usage) == 64, "vgc_usage");
 _Static_assert(offsetof(struct vgc_usage, memory_used_bytes) == 0, "vgc_usage.memory_used_bytes");
 _Static_assert(offsetof(struct vgc_usage, memory_quota_bytes) == 8, "vgc_usage.memory_quota_bytes");

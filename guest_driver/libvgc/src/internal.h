@@ -258,6 +258,12 @@ struct vgc_copy_back { /* after a job: up to `size` bytes of staged output go to
     uint64_t size;
 };
 
+enum { VGC_TEXT_PIECES = 4 };
+struct vgc_piece {
+    const uint8_t *at;
+    uint64_t len;
+};
+
 struct vgc_job {
     struct vgc_queue *queue;
     struct vgc_job *next_free;
@@ -271,10 +277,10 @@ struct vgc_job {
     atomic_bool done;
     int result;
     struct vgc_response response;
-    uint64_t payload_len; /* of the response, as far as it fits what was asked for */
-    char *text;           /* the host's words on an error */
-    uint8_t *text_at;     /* where a payload starts in the region */
-    uint64_t text_room;
+    uint64_t payload_len;                    /* of the response, as far as it fits what was asked for */
+    char *text;                              /* the host's words on an error */
+    struct vgc_piece texts[VGC_TEXT_PIECES]; /* where a payload, and so a text, lies in the region; none: in the slot */
+    uint32_t num_texts;
     void *inline_dst; /* a small payload is copied here before the slot is reused */
     uint64_t inline_size;
     uint8_t *staging; /* region memory to free when done */
@@ -399,6 +405,8 @@ int vgc_message_begin_on(struct vgc_message *message, struct vgc_queue *queue, u
 void *vgc_message_put(struct vgc_message *message, const void *bytes, size_t len); /* NULL: no room */
 size_t vgc_message_room(const struct vgc_message *message);
 int vgc_message_readable(struct vgc_message *message, const void *pointer, uint64_t len);
+/* Lets an error's text go on behind the payload, which the device must allow to be longer than what it writes there. */
+void vgc_message_text_room(struct vgc_message *message);
 int vgc_message_writable(struct vgc_message *message, void *pointer, uint64_t len);
 /* The response's payload is wanted inside the slot and goes to `dst` on completion. */
 void vgc_message_inline_payload(struct vgc_message *message, void *dst, uint64_t len);

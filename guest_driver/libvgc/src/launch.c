@@ -288,8 +288,10 @@ int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geome
     message.job->copies = call.copies;
     put_head(&call, &message, name, geometry);
     result = add_buffers(&call, &message);
-    if (result == VGC_OK)
+    if (result == VGC_OK) {
+        vgc_message_text_room(&message);
         return vgc_job_run(&message, job);
+    }
     if (call.staging != NULL)
         (void)vgc_heap_free(device, call.staging);
     message.job->staging = NULL;

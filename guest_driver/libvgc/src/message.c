@@ -169,12 +169,24 @@ int vgc_message_readable(struct vgc_message *message, const void *pointer, uint6
 
 int vgc_message_writable(struct vgc_message *message, void *pointer, uint64_t len)
 {
-    if (len > 0 && message->num_writable == 1) { /* the payload begins in the caller's memory */
+    struct vgc_job *job = message->job;
+    if (len > 0) /* the payload begins in the caller's memory */
         message->response_len = sizeof(struct vgc_response);
-        message->job->text_at = pointer;
-        message->job->text_room = len;
-    }
+    if (len > 0 && job->num_texts < VGC_TEXT_PIECES)
+        job->texts[job->num_texts++] = (struct vgc_piece){pointer, len};
     return add_spans(message, message->writable, &message->num_writable, pointer, len);
+}
+
+void vgc_message_text_room(struct vgc_message *message)
+{
+    const struct vgc_job *job = message->job;
+    uint64_t room = 0;
+    for (uint32_t i = 0; i < job->num_texts; i++)
+        room += job->texts[i].len;
+    bool all_known = job->num_texts < VGC_TEXT_PIECES;
+    if (all_known && job->num_texts != 0 && room < VGC_MAX_ERROR_TEXT)
+        (void)vgc_message_writable(message, message->response + sizeof(struct vgc_response),
+                                   VGC_SLOT_RESPONSE_BYTES - sizeof(struct vgc_response));
 }
 
 void vgc_message_inline_payload(struct vgc_message *message, void *dst, uint64_t len)

@@ -96,7 +96,8 @@ static bool make_functions(struct vgc_program *program)
     return true;
 }
 
-static int make_program(struct vgc_device *device, uint32_t id, void *payload, uint64_t len, struct vgc_program **out)
+int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered, void *payload, uint64_t len,
+                     struct vgc_program **out)
 {
     struct vgc_program *program = calloc(1, sizeof(*program));
     if (program == NULL) {
@@ -106,13 +107,15 @@ static int make_program(struct vgc_device *device, uint32_t id, void *payload, u
     program->device = device;
     program->epoch = device->epoch;
     program->id = id;
+    program->is_registered = is_registered;
     program->table = payload;
     if (!locate_parts(program, len) || !make_functions(program)) {
         free_program(program);
         return vgc_fail(VGC_INTERNAL, "the device answered with a function table that contradicts itself");
     }
     vgc_set_log(program->log, strlen(program->log));
-    vgc_quota_add(device, program->table->memory_bytes);
+    if (!is_registered) /* that stays charged when this process has ended */
+        vgc_quota_add(device, program->table->memory_bytes);
     *out = program;
     return VGC_OK;
 }
@@ -212,7 +215,7 @@ static int try_load(struct load *load)
     return result;
 }
 
-static int unload(struct vgc_device *device, uint32_t id)
+int vgc_program_end(struct vgc_device *device, uint32_t id)
 {
     struct vgc_message message;
     struct vgc_body_program_unload body = {.program = id};
@@ -223,11 +226,11 @@ static int unload(struct vgc_device *device, uint32_t id)
     return vgc_job_run(&message, NULL);
 }
 
-int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size, const char *const *options,
-                     uint32_t num_options, struct vgc_program **program)
+static int load_program(struct vgc_device *device, int kind, uint32_t flags, const void *source, uint64_t size,
+                        const char *const *options, uint32_t num_options, struct vgc_program **program)
 {
     struct load load = {.device = device,
-                        .body = {.kind = (uint32_t)kind, .source_len = size},
+                        .body = {.kind = (uint32_t)kind, .source_len = size, .flags = flags},
                         .source = source,
                         .options = options,
                         .num_options = num_options,
@@ -242,13 +245,15 @@ int vgc_program_load(struct vgc_device *device, int kind, const void *source, ui
     if (result == VGC_OK)
         result = try_load(&load);
     if (result == VGC_OK && load.response.aux > load.payload_len) { /* cut short: the second time it is cached */
-        (void)unload(device, (uint32_t)load.response.value);
+        if (flags == 0)
+            (void)vgc_program_end(device, (uint32_t)load.response.value);
         free(load.payload);
         load.room = load.response.aux;
         result = try_load(&load);
     }
     if (result == VGC_OK)
-        return make_program(device, (uint32_t)load.response.value, load.payload, load.payload_len, program);
+        return vgc_program_make(device, (uint32_t)load.response.value, flags != 0, load.payload, load.payload_len,
+                                program);
     if (result == VGC_COMPILE_FAILED) {
         vgc_set_log(load.payload, load.payload_len);
         bool is_source = kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUDA_UNITS;
@@ -258,13 +263,30 @@ int vgc_program_load(struct vgc_device *device, int kind, const void *source, ui
     return result;
 }
 
+int vgc_program_load(struct vgc_device *device, int kind, const void *source, uint64_t size, const char *const *options,
+                     uint32_t num_options, struct vgc_program **program)
+{
+    return load_program(device, kind, 0, source, size, options, num_options, program);
+}
+
+int vgc_program_register(struct vgc_device *device, int kind, const void *source, uint64_t size,
+                         const char *const *options, uint32_t num_options, bool keep, struct vgc_program **program)
+{
+    uint32_t flags = VGC_PROGRAM_FLAG_REGISTER | (keep ? VGC_PROGRAM_FLAG_KEEP : 0u);
+    return load_program(device, kind, flags, source, size, options, num_options, program);
+}
+
 int vgc_program_unload(struct vgc_program *program)
 {
     if (program == NULL)
         return VGC_OK;
+    if (program->is_registered) {
+        free_program(program);
+        return VGC_OK;
+    }
     bool stale = program->epoch != program->device->epoch;
     bool asks = !stale && vgc_check_usable(program->device) == VGC_OK; /* quotas count for all processes of the VM */
-    int result = stale ? VGC_OK : unload(program->device, program->id);
+    int result = stale ? VGC_OK : vgc_program_end(program->device, program->id);
     if (asks)
         vgc_quota_give(program->device, program->table->memory_bytes);
     free_program(program);

@@ -16,6 +16,7 @@ struct vgc_program {
     struct vgc_device *device;
     uint32_t epoch;
     uint32_t id;
+    bool is_registered; /* for the VM: the handle is only a view of it */
     uint32_t num_functions;
     struct vgc_function *functions;
     struct vgc_program_table *table; /* the answer's payload; the next four point into it */
@@ -25,6 +26,13 @@ struct vgc_program {
     const char *strings;
     char *log;
 };
+
+/* Makes a handle of a PROGRAM_LOAD's payload, which it takes over, whatever the result. */
+int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered, void *payload, uint64_t len,
+                     struct vgc_program **program);
+
+/* Unloads a program of this process's context, or unregisters one. */
+int vgc_program_end(struct vgc_device *device, uint32_t id);
 
 /* launch.c: checks a geometry against the limits of the wire and of the VM's share; `max_threads` as far as the
  * function is known. */

@@ -44,6 +44,23 @@ static void keep_text(struct vgc_job *job, const uint8_t *text, uint64_t len)
     job->text[len] = '\0';
 }
 
+/* Keeps the text that the device has written into the request's payload, or into its slot. */
+static void keep_payload(struct vgc_job *job, const uint8_t *in_slot)
+{
+    char text[VGC_MAX_ERROR_TEXT];
+    uint64_t left = VGC_MIN(job->payload_len, sizeof(text)), done = 0;
+    if (job->num_texts == 0) {
+        keep_text(job, in_slot, VGC_MIN(left, VGC_SLOT_RESPONSE_BYTES - sizeof(job->response)));
+        return;
+    }
+    for (uint32_t i = 0; i < job->num_texts; i++) {
+        uint64_t len = VGC_MIN(job->texts[i].len, left - done);
+        memcpy(text + done, job->texts[i].at, len);
+        done += len;
+    }
+    keep_text(job, (const uint8_t *)text, done);
+}
+
 /* A context of ours that the device does not know went with the worker that held it, though the request itself was
  * in nobody's hands then: to the program it is the same loss. */
 static void notice_loss(struct vgc_job *job)
@@ -80,13 +97,11 @@ void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t us
     }
     memcpy(&job->response, response, sizeof(job->response));
     vgc_limits_hear(job->queue->device, job->response.allotment);
-    bool in_slot = job->text_at == NULL;
-    const uint8_t *payload = in_slot ? response + sizeof(job->response) : job->text_at;
-    uint64_t room = in_slot ? VGC_SLOT_RESPONSE_BYTES - sizeof(job->response) : job->text_room;
+    const uint8_t *payload = response + sizeof(job->response);
     job->result = job->response.status <= VGC_STATUS_INTERNAL ? (int)job->response.status : VGC_INTERNAL;
     job->payload_len = VGC_MIN(job->response.payload_len, used_len - sizeof(job->response));
     if (job->result != VGC_OK)
-        keep_text(job, payload, VGC_MIN(job->payload_len, room));
+        keep_payload(job, payload);
     else if (job->inline_dst != NULL && !job->abandoned)
         memcpy(job->inline_dst, payload, VGC_MIN(job->payload_len, job->inline_size));
     notice_loss(job);

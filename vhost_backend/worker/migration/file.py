@@ -19,6 +19,7 @@ from msgspec import Meta
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.codec import U62, U64, Part, ProtocolError
+from vhost_backend.worker_protocol.registration_messages import MAX_LOG_CHARS, Signatures
 
 HEAD: Final = struct.Struct("<QQQ")
 """Layout of the first bytes: offset of the manifest, its length in bytes, offset of the memory contents."""
@@ -42,12 +43,25 @@ class MigratedProgram(Part, frozen=True):
     """Entry of the manifest for one program; entries are in order of loading."""
 
     id: Id
-    context: Annotated[int, Meta(ge=1, le=MAX_CONTEXTS)]
+    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXTS)]
+    """Engine's number; 0: the program is registered for the VM."""
     base: U64
     image_at: U62
     image_bytes: Annotated[int, Meta(ge=1, le=1 << 30)]
     functions: Annotated[tuple[Id, ...], Meta(max_length=MAX_FUNCTIONS)]
     """Ids of the program's functions, in the order of the image."""
+
+
+class MigratedRegistration(Part, frozen=True):
+    """Entry of the manifest for a registered program: its `Registration`."""
+
+    number: Id
+    program: Id
+    digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    keep: bool
+    problem: Annotated[str, Meta(max_length=MAX_LOG_CHARS)]
+    """Reason why there is no such program; "": there is one."""
+    signatures: Signatures
 
 
 class MigratedOutput(Part, frozen=True):
@@ -71,6 +85,8 @@ class Manifest(Part, frozen=True):
     """Nodes of all graphs, one behind the other in the order of the state's table."""
     programs: Annotated[tuple[MigratedProgram, ...], Meta(max_length=MAX_PROGRAMS)]
     outputs: Annotated[tuple[MigratedOutput, ...], Meta(max_length=MAX_CONTEXTS)]
+    registrations: Annotated[tuple[MigratedRegistration, ...], Meta(max_length=MAX_PROGRAMS)]
+    """In the order of registering."""
 
     def pack(self) -> bytes:
         return codec.pack(self)

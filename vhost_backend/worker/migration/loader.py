@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from vhost_backend.engines.base import Engine
-from vhost_backend.worker.migration.file import Manifest, MigratedProgram, Transfer, TransferError, places
+from vhost_backend.worker.migration.file import (
+    Manifest,
+    MigratedProgram,
+    MigratedRegistration,
+    Transfer,
+    TransferError,
+    places,
+)
 from vhost_backend.worker.migration.plane import MigrationPlane, Objects
-from vhost_backend.worker.programs import Programs
+from vhost_backend.worker.programs import OF_VM, Programs
+from vhost_backend.worker.registrations import Registration, Registrations
 from virtio_proto.schema import LIMITS
 
 MAX_GRAPH_BYTES: Final = LIMITS["MAX_GRAPH_BYTES"]
@@ -16,7 +24,15 @@ MAX_GRAPH_BYTES: Final = LIMITS["MAX_GRAPH_BYTES"]
 class Loader:
     """Loads everything into a worker that has done no work yet; after a failure the worker must end."""
 
-    def __init__(self, engine: Engine, plane: MigrationPlane, programs: Programs, transfer: Transfer) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        plane: MigrationPlane,
+        programs: Programs,
+        registrations: Registrations,
+        transfer: Transfer,
+    ) -> None:
+        self._registrations = registrations
         self._engine = engine
         self._plane = plane
         self._programs = programs
@@ -36,6 +52,8 @@ class Loader:
         for migrated in manifest.programs:
             self._load_program(migrated)
         self._programs.publish()
+        for registered in manifest.registrations:
+            self._load_registration(registered)
         self._load_graphs(objects, manifest.graphs_at)
         self._load_contents(objects, contents_at)
         for entry in self._programs:
@@ -70,6 +88,23 @@ class Loader:
                 f"and {len(migrated.functions)} ids for them"
             )
         self._programs.add_migrated(self._plane, migrated.id, migrated.context, loaded, migrated.functions)
+
+    def _load_registration(self, migrated: MigratedRegistration) -> None:
+        """Notes a registered program. One that has no functions has no place in the data plane yet."""
+        if migrated.problem:
+            self._plane.load_program(migrated.program, OF_VM, 0)
+        elif not self._programs.is_of_vm(migrated.program):
+            raise TransferError(f"program {migrated.program} is registered, and was not migrated")
+        self._registrations.add_migrated(
+            Registration(
+                migrated.number,
+                migrated.program,
+                migrated.digest,
+                migrated.keep,
+                migrated.problem,
+                migrated.signatures,
+            )
+        )
 
     def _load_contents(self, objects: Objects, contents_at: int) -> None:
         """Fills device memory. Addresses are those that this worker has allocated: the file's are not trusted."""

@@ -18,6 +18,7 @@ from vhost_backend.worker.migration.plane import MigrationPlane
 from vhost_backend.worker.migration.saver import Saver
 from vhost_backend.worker.plane import DataPlane, DataPlaneError
 from vhost_backend.worker.programs import Programs
+from vhost_backend.worker.registrations import Registrations
 from vhost_backend.worker_protocol.codec import close_fds
 from vhost_backend.worker_protocol.migration_messages import (
     Measured,
@@ -69,6 +70,8 @@ class Migrator:
         engine: Engine,
         plane: DataPlane,
         programs: Programs,
+        *,
+        registrations: Registrations,
         is_compiling: Callable[[], bool],
         daemon: Answering,
     ) -> None:
@@ -76,6 +79,7 @@ class Migrator:
         self._engine = engine
         self._plane = MigrationPlane(plane)
         self._programs = programs
+        self._registrations = registrations
         self._is_compiling = is_compiling
         self._daemon = daemon
         self._hold: _Hold | None = None
@@ -143,7 +147,7 @@ class Migrator:
     # ---- saving ----------------------------------------------------------------------------------
 
     def _measure(self) -> None:
-        self._saver = Saver(self._engine, self._plane, self._programs)
+        self._saver = Saver(self._engine, self._plane, self._programs, self._registrations)
         memory = self._saver.memory_bytes
         self._daemon.tell(Measured(memory, self._saver.size_bytes - memory))
 
@@ -182,7 +186,7 @@ class Migrator:
     def _load(self, seq: int, fd: int) -> None:
         try:
             with Transfer(fd, writable=False) as transfer:
-                Loader(self._engine, self._plane, self._programs, transfer).run()
+                Loader(self._engine, self._plane, self._programs, self._registrations, transfer).run()
                 self._daemon.ack(seq)
         except REFUSALS as error:
             self._daemon.ack(seq, str(error))

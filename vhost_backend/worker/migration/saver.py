@@ -7,9 +7,18 @@ from itertools import chain
 from typing import Any, Final
 
 from vhost_backend.engines.base import Engine
-from vhost_backend.worker.migration.file import HEAD, Manifest, MigratedOutput, MigratedProgram, Transfer, places
+from vhost_backend.worker.migration.file import (
+    HEAD,
+    Manifest,
+    MigratedOutput,
+    MigratedProgram,
+    MigratedRegistration,
+    Transfer,
+    places,
+)
 from vhost_backend.worker.migration.plane import MigrationPlane, Objects
 from vhost_backend.worker.programs import LoadedEntry, Programs
+from vhost_backend.worker.registrations import Registration, Registrations
 
 SLICE_BYTES: Final = 8 << 20
 """Bytes of device memory that are examined in one go, while messages of the daemon wait."""
@@ -24,7 +33,8 @@ class Saver:
     :raise ProgramError: its programs cannot be migrated.
     """
 
-    def __init__(self, engine: Engine, plane: MigrationPlane, programs: Programs) -> None:
+    def __init__(self, engine: Engine, plane: MigrationPlane, programs: Programs, registrations: Registrations) -> None:
+        self._registrations = tuple(_registration(one) for one, _ in registrations)
         self._engine = engine
         self._plane = plane
         self._objects = plane.save()
@@ -58,6 +68,7 @@ class Saver:
                 MigratedOutput(context, at, len(text), lost)
                 for (context, text, lost), at in zip(self._outputs, starts[3:first_image], strict=True)
             ),
+            registrations=self._registrations,
         )
         self._manifest = (end, manifest.pack())
         self._contents_at = next(places((), end + len(self._manifest[1])))
@@ -98,6 +109,10 @@ class Saver:
                     yield copied
                     copied = seen = pieces = 0
         yield copied
+
+
+def _registration(one: Registration) -> MigratedRegistration:
+    return MigratedRegistration(one.number, one.program, one.digest, one.keep, one.problem, one.signatures)
 
 
 def _outputs(plane: MigrationPlane, objects: Objects) -> list[tuple[int, bytes, int]]:
