@@ -3,10 +3,8 @@
  *
  * Times are moving averages, and include bringing memory to the side. The device's are taken of a few launches only,
  * which are waited for. Each side is tried again now and then. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "versions.h"
@@ -40,41 +38,27 @@ struct rt_either *rt_local_known(void)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-static enum rt_rule side_named(const char *name, size_t len)
+static bool is_named(const struct rt_either *either, const struct vgc_rule *rule)
 {
-    if (len == 3 && memcmp(name, "cpu", 3) == 0)
-        return RT_ALWAYS_CPU;
-    if (len == 3 && memcmp(name, "gpu", 3) == 0)
-        return RT_ALWAYS_GPU;
-    if (len != 4 || memcmp(name, "auto", 4) != 0)
-        (void)fprintf(stderr, "virtio-gpu-compute: VGC_EITHER_SIDE: '%.*s' is no side; allowed: cpu, gpu, auto\n",
-                      (int)len, name);
-    return RT_FASTER;
+    return vgc_rule_is_of(rule, either->function->name) ||
+           (either->local.kernel != NULL && vgc_rule_is_of(rule, either->local.kernel->source_name));
 }
 
-static bool is_named(const struct rt_either *either, const char *pattern, size_t len)
-{
-    char text[256];
-    if (len >= sizeof(text))
-        return false;
-    memcpy(text, pattern, len);
-    text[len] = '\0';
-    return fnmatch(text, either->function->name, 0) == 0 ||
-           (either->local.kernel != NULL && fnmatch(text, either->local.kernel->source_name, 0) == 0);
-}
-
-/* SIDE, or PATTERN=SIDE with commas between, of which the first that matches counts. */
+/* The first rule that matches counts. */
 static enum rt_rule rule_of(const struct rt_either *either)
 {
-    const char *at = getenv("VGC_EITHER_SIDE");
-    while (at != NULL && *at != '\0') {
-        size_t len = strcspn(at, ",");
-        const char *equals = memchr(at, '=', len);
-        if (equals == NULL)
-            return side_named(at, len);
-        if (is_named(either, at, (size_t)(equals - at)))
-            return side_named(equals + 1, len - (size_t)(equals + 1 - at));
-        at += len + (at[len] == ',');
+    const char *list = getenv("VGC_EITHER_SIDE");
+    struct vgc_rule rule;
+    while (vgc_rule_next(&list, &rule)) {
+        if (!is_named(either, &rule))
+            continue;
+        if (rule.side == VGC_RULE_WRONG || rule.has_conditions) { /* which are of buffers that a launch does not name */
+            size_t len = (size_t)(rule.text + rule.len - rule.side_text);
+            (void)fprintf(stderr, "virtio-gpu-compute: VGC_EITHER_SIDE: '%.*s' is no side; allowed: cpu, gpu, auto\n",
+                          (int)len, rule.side_text);
+            return RT_FASTER;
+        }
+        return rule.side == VGC_RULE_CPU ? RT_ALWAYS_CPU : rule.side == VGC_RULE_GPU ? RT_ALWAYS_GPU : RT_FASTER;
     }
     return RT_FASTER;
 }
@@ -97,9 +81,9 @@ static struct rt_measured *class_of(struct rt_either *either, const unsigned gri
 
 static enum rt_side faster(const struct rt_measured *measured, uint32_t number)
 {
-    enum rt_side best = measured->ns[RT_CPU] < measured->ns[RT_GPU] ? RT_CPU : RT_GPU;
+    enum rt_side best = measured->times.ns[RT_CPU] < measured->times.ns[RT_GPU] ? RT_CPU : RT_GPU;
     enum rt_side other = best == RT_CPU ? RT_GPU : RT_CPU;
-    bool is_far = measured->ns[other] / FAR > measured->ns[best];
+    bool is_far = measured->times.ns[other] / FAR > measured->times.ns[best];
     return number % (is_far ? TRY_FAR_EVERY : TRY_EVERY) == TRY_EVERY - 1 ? other : best;
 }
 
@@ -113,10 +97,10 @@ enum rt_side rt_local_choose(struct rt_either *either, const struct rt_shape *sh
     } else {
         rt_local_lock();
         uint32_t number = measured->launches++;
-        if (measured->samples[RT_GPU] >= FIRST_SAMPLES)
-            side = measured->samples[RT_CPU] < FIRST_SAMPLES ? RT_CPU : faster(measured, number);
+        if (measured->times.samples[RT_GPU] >= FIRST_SAMPLES)
+            side = measured->times.samples[RT_CPU] < FIRST_SAMPLES ? RT_CPU : faster(measured, number);
         *is_sample =
-            side == RT_GPU && (measured->samples[RT_GPU] < FIRST_SAMPLES || number % TRY_EVERY == TRY_EVERY - 1);
+            side == RT_GPU && (measured->times.samples[RT_GPU] < FIRST_SAMPLES || number % TRY_EVERY == TRY_EVERY - 1);
         rt_local_unlock();
     }
     return side;
@@ -126,10 +110,6 @@ void rt_local_note(struct rt_either *either, const struct rt_shape *shape, enum 
 {
     struct rt_measured *measured = class_of(either, shape->grid, shape->block);
     rt_local_lock();
-    uint64_t before = measured->ns[side];
-    /* a first launch compiles, opens, starts threads: the second replaces what it took */
-    measured->ns[side] = measured->samples[side] <= 1 ? ns : (3 * before + ns) / 4;
-    measured->samples[side] += measured->samples[side] < UINT32_MAX;
-    measured->is_new = true;
+    vgc_times_note(&measured->times, (enum vgc_timed_side)side, ns);
     rt_local_unlock();
 }

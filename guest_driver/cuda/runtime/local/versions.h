@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 
+#include "libvgc/src/sides.h"
 #include "runtime.h"
 #include "vgc_local.h"
 
@@ -51,17 +52,15 @@ bool rt_local_of(struct rt_function *function, struct rt_local *local);
 
 /* ---- launch.c ------------------------------------------------------------------------- */
 
-enum rt_side { RT_GPU, RT_CPU, RT_NUM_EITHER };
+enum rt_side { RT_GPU = VGC_TIMED_GPU, RT_CPU = VGC_TIMED_CPU, RT_NUM_EITHER = VGC_TIMED_SIDES };
 enum { RT_SIZE_CLASSES = 64 };
 
 enum rt_rule { RT_FASTER, RT_ALWAYS_GPU, RT_ALWAYS_CPU };
 
 /* Launches of one size class. */
 struct rt_measured {
-    uint64_t ns[RT_NUM_EITHER]; /* moving average */
-    uint32_t samples[RT_NUM_EITHER];
+    struct vgc_times times;
     uint32_t launches; /* of this process */
-    bool is_new;       /* measured by this process */
 };
 
 /* A kernel that can run on either side. */
