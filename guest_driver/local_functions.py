@@ -160,7 +160,7 @@ def read(path: Path) -> list[Function]:
                 for i in range(library.number(table + count_at)):
                     row = library.pointer(table + rows_at) + i * size
                     found.append(Function(library.text(row), library.text(row + 8), is_kernel, unit, digest))
-    except (struct.error, ValueError, LookupError) as error:
+    except (struct.error, ValueError, LookupError, OverflowError) as error:
         raise InvalidArgument(f"{path}: its CPU versions cannot be read: {error}") from error
     return sorted(found, key=lambda function: (function.unit, function.is_kernel, function.source_name, function.name))
 
