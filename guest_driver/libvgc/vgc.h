@@ -367,6 +367,57 @@ struct vgc_mark_info {
     const char *thread_name;
 };
 
+enum vgc_call_side { VGC_SIDE_AUTO = 0, VGC_SIDE_CPU = 1, VGC_SIDE_HOST = 2 };
+
+enum vgc_choice_reason {
+    VGC_WHY_FORCED = 1, /* the call's options name the side */
+    VGC_WHY_RULE = 2,   /* $VGC_SIDE or vgc_choice_rules() does */
+    VGC_WHY_ONLY = 3,   /* the other side lacks the function, or is not there */
+    VGC_WHY_FASTER = 4, /* by measured times */
+    VGC_WHY_TRIED = 5,  /* to measure the side */
+};
+
+/* Function of this process: gets the arguments of the call, with VGC_ARG_OUT buffers zeroed, and returns 0 or an error
+ * number of its own. It may call anything of libvgc. */
+typedef int (*vgc_local_function)(void *user, const struct vgc_geometry *geometry, const struct vgc_arg *args,
+                                  uint32_t num_args);
+
+struct vgc_choice_options {
+    uint32_t side;   /* enum vgc_call_side; AUTO: by rules, then by measured times */
+    bool falls_back; /* the call goes on on the CPU if the host has no room for it or is lost */
+    bool reserved[3];
+    uint64_t size;    /* by which rules and times go; 0: the bytes of all buffers */
+    const char *type; /* of the elements, for rules ("float32"); NULL: unknown */
+};
+
+struct vgc_choice {
+    uint32_t side; /* CPU or HOST; after a call: the one that did it */
+    uint32_t why;  /* enum vgc_choice_reason */
+    uint64_t size;
+    uint64_t host_ns;     /* expected time, with copies; 0: unknown */
+    uint64_t cpu_ns;      /* likewise */
+    uint64_t took_ns;     /* on the side that did it */
+    int32_t host_result;  /* not VGC_OK: the host refused or failed, and the call went on on the CPU */
+    bool fell_back;       /* it did so because the options asked for it */
+    bool is_forced;       /* by the options */
+    bool has_local;       /* there is a local function */
+    bool may_fall_back;   /* the options ask for it, and there is a local function */
+    bool writes_in_place; /* the host writes into a buffer in the region */
+    bool reserved[7];
+};
+
+/* Knowledge of a function for a class of sizes. */
+struct vgc_choice_row {
+    uint64_t size_from;
+    uint64_t size_to; /* the next class */
+    uint64_t host_ns; /* average, with copies */
+    uint64_t cpu_ns;
+    uint32_t host_samples;
+    uint32_t cpu_samples;
+    uint32_t side; /* of the next call */
+    uint32_t why;
+};
+
 enum { VGC_MARKS_AT_ONCE = 1000 }; /* of a process, within a second; the host takes twice as many of a VM */
 
 /* Marks that wait to be sent together; all zeroes: none. Callers may read `count` and add to `dropped`. */
@@ -526,6 +577,52 @@ VGC_API bool vgc_output_waits(struct vgc_device *device);
 /* Takes up to `room` bytes of it, the oldest first: *len of them, perhaps in the middle of a line, without a NUL; call
  * it again while vgc_output_waits(). *lost: bytes that the host had no room to keep since the last call. */
 VGC_API int vgc_output_read(struct vgc_device *device, char *text, uint64_t room, uint64_t *len, uint64_t *lost);
+
+/* ---- functions by name, on either side ------------------------------------------------------ */
+
+/* Functions of this process and of the host are in one table by their names; a name may be on both sides. `device` may
+ * be NULL, which is a table of its own: calls then run in this process, as in a VM that has no device. Names have 1 to
+ * 1024 bytes. No lock is held while a function runs.
+ *
+ * VGC_INVALID_ARGUMENT: a local function has the name already. `function` may be NULL, for a caller that runs the
+ * function itself between vgc_choose() and vgc_choice_end(). */
+VGC_API int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_function function, void *user);
+/* Calls that are under way in other threads go on. What was measured is kept. VGC_NOT_FOUND: there is none. */
+VGC_API int vgc_local_unregister(struct vgc_device *device, const char *name);
+/* Calls a function by its name on the side that the options, a rule, or measured times choose. `geometry` (NULL: one
+ * block of one thread), `options` and `choice` (what was chosen, and why) may be NULL. A side that lacks the function
+ * is not chosen unless it is forced. A local function that fails ends the call with VGC_LAUNCH_FAILED.
+ *
+ * With `falls_back`, a call for which the host has no room (VGC_RESOURCES_EXHAUSTED, VGC_OUT_OF_MEMORY) or that it
+ * cannot do (VGC_DEVICE_LOST, VGC_NO_CONTEXT, VGC_NO_ANSWER, VGC_UNSUPPORTED) runs on the CPU, on the buffers as they
+ * were before. What kernels do wrong is not such a case; nor is a missing answer if the host may still write into a
+ * buffer in the region. */
+VGC_API int vgc_call_named(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
+                           const struct vgc_arg *args, uint32_t num_args, const struct vgc_choice_options *options,
+                           struct vgc_choice *choice);
+/* Chooses and calls nothing; only buffers among the arguments count. The caller runs the function on choice->side and
+ * tells how it went: vgc_choice_end() notes the time (`took_ns`, with copies) of VGC_OK. If it returns true, the host's
+ * failure is not the call's: it goes on on the CPU, and *choice says so. */
+VGC_API int vgc_choose(struct vgc_device *device, const char *name, const struct vgc_arg *args, uint32_t num_args,
+                       const struct vgc_choice_options *options, struct vgc_choice *choice);
+VGC_API bool vgc_choice_end(struct vgc_device *device, const char *name, struct vgc_choice *choice, int result,
+                            uint64_t took_ns);
+/* Replaces the program's rules; those of $VGC_SIDE come first. Rules have commas between, and the first that applies
+ * counts: SIDE, PATTERN=SIDE or PATTERN=SIDE:CONDITION, with cpu, gpu (or host) and auto as sides, patterns as file
+ * names have, and the conditions bytes>=N, bytes<N (with K, M or G) and type=NAME, several with colons between. At most
+ * 48 rules. */
+VGC_API int vgc_choice_rules(struct vgc_device *device, const char *rules);
+/* The side that rules name for a function; VGC_SIDE_AUTO: none. */
+VGC_API int vgc_choice_rule(const char *rules, const char *name, uint64_t size, const char *type, uint32_t *side);
+/* What is known about a function: up to `room` rows, in ascending order; *count: how many there are. */
+VGC_API int vgc_choice_rows(struct vgc_device *device, const char *name, struct vgc_choice_row *rows, uint32_t room,
+                            uint32_t *count);
+/* Writes measured times to the file that keeps them, as closing the device and the end of the process do. */
+VGC_API void vgc_choice_keep(struct vgc_device *device);
+/* That file: $VGC_CHOICE_FILE, or one in the user's folder for caches. VGC_NOT_FOUND: none. */
+VGC_API int vgc_choice_file(char *path, size_t room);
+/* Names a device whose times are kept: other engines and numbers of processing elements have times of their own. */
+VGC_API uint64_t vgc_choice_owner(const struct vgc_device *device);
 
 /* ---- streams and events --------------------------------------------------------------------- */
 

@@ -133,6 +133,7 @@ static void free_device(struct vgc_device *device, bool quiet)
     for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)
         if (device->queues[i] != NULL)
             vgc_queue_discard(device->queues[i]);
+    vgc_named_close(device);
     vgc_state_close(device, quiet);
     vgc_heap_close(device);
     vgc_ledger_clear(&device->ledger);

@@ -341,6 +341,9 @@ struct vgc_device {
     atomic_bool output_waits; /* kernels printed something that was not read */
     _Atomic uint64_t streams; /* bit i: stream i is taken */
 
+    _Atomic uint32_t programs_loaded;        /* so far */
+    _Atomic(struct vgc_named_table *) named; /* NULL: no function was registered */
+
     pthread_mutex_t failure_mutex; /* taken last */
     int failure;                   /* first one of a detached job that nobody has taken */
     char *failure_text;
@@ -457,5 +460,10 @@ struct vgc_extent { /* of a box: bytes, rows, slices */
 /* One COPY_BOX. The job frees `staging`, which may be NULL; if it was not sent, the caller does. */
 int vgc_box_send(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
                  struct vgc_extent extent, uint32_t stream, uint8_t *staging, struct vgc_job **job);
+
+/* ---- named.c (choice.h and sides.h are below it, named.h beside it) --------------------------- */
+
+/* Writes the measured times to their file and frees the table of functions. */
+void vgc_named_close(struct vgc_device *device);
 
 #endif

@@ -116,6 +116,8 @@ int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered,
     vgc_set_log(program->log, strlen(program->log));
     if (!is_registered) /* that stays charged when this process has ended */
         vgc_quota_add(device, program->table->memory_bytes);
+    if (id != 0) /* not a view of a single function */
+        (void)atomic_fetch_add(&device->programs_loaded, 1);
     *out = program;
     return VGC_OK;
 }
