@@ -48,6 +48,7 @@ from guest_driver.errors import (
 )
 from guest_driver.job import Job, Timing
 from guest_driver.memory import DeviceArray, DeviceMemory
+from guest_driver.named import NamedFunctions, Outcome
 from guest_driver.program import Function, Program, Unit
 from guest_driver.shadow import ShadowArray, ShadowDevice
 from guest_driver.stream import Event, Stream
@@ -77,6 +78,7 @@ __all__ = [
     "KernelFault",
     "KernelObject",
     "LaunchFailed",
+    "NamedFunctions",
     "NoAnswer",
     "NoContext",
     "NoDevice",
@@ -84,6 +86,7 @@ __all__ = [
     "NotFound",
     "Out",
     "OutOfMemory",
+    "Outcome",
     "Pending",
     "Program",
     "ResourcesExhausted",

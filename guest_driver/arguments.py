@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from guest_driver.memory import DeviceMemory
+from guest_driver._lib import ffi, lib
+from guest_driver.memory import DeviceMemory, buffer_of
 from guest_driver.texture import KernelObject
 
 POINTER_BYTES: Final = 8
@@ -216,3 +217,49 @@ def pack_all(function: str, params: Sequence[Param], param_bytes: int, values: t
         except TypeError as error:
             raise TypeError(f"argument {index} of {function}: {error}") from None
     return bytes(block)
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+def direction(value: In | Out | InOut) -> int:
+    """Number of a buffer's direction in vgc.h."""
+    return int({In: lib.VGC_ARG_IN, Out: lib.VGC_ARG_OUT, InOut: lib.VGC_ARG_INOUT}[type(value)])
+
+
+def fill_buffer(arg: Any, value: In | Out | InOut) -> Any:
+    """Describes a buffer in a ``struct vgc_arg``. Returns the memory, which must live as long as the struct.
+
+    :raise TypeError: it is no buffer that can be passed.
+    """
+    memory = buffer_of(value.data, writable=not isinstance(value, In))
+    arg.direction, arg.size, arg.data = direction(value), len(memory), ffi.cast("void *", memory)
+    return memory
+
+
+def fill_value(arg: Any, data: bytes) -> Any:
+    """Describes bytes that are passed by value. Returns their memory."""
+    memory = ffi.new("char[]", data)
+    arg.direction, arg.size, arg.data = lib.VGC_ARG_VALUE, len(data), ffi.cast("void *", memory)
+    return memory
+
+
+def pack_call(function: str, params: Sequence[Param], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Packs the arguments of a CALL. Returns ``struct vgc_arg[]`` and the memory that must live as long.
+
+    :raise TypeError: a wrong number of arguments, or one that does not fit its parameter.
+    """
+    if len(values) != len(params):
+        raise TypeError(f"{function} takes {len(params)} arguments, not {len(values)}")
+    packed = ffi.new("struct vgc_arg[]", len(values))
+    keep: list[Any] = []
+    for index, (value, param) in enumerate(zip(values, params, strict=True)):
+        try:
+            if isinstance(value, In | Out | InOut):
+                check_buffer(value, param)
+                keep.append(fill_buffer(packed[index], value))
+            else:
+                keep.append(fill_value(packed[index], pack(value, param)))
+        except TypeError as error:
+            raise TypeError(f"argument {index} of {function}: {error}") from None
+    return packed, keep

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
-from guest_driver.arguments import In, InOut, Out, Param
 from guest_driver.handle import Handle
 from guest_driver.listing import ListedFunction, list_functions
-from guest_driver.memory import DeviceArray, DeviceMemory, OpenedMemory, buffer_of
+from guest_driver.memory import DeviceArray, DeviceMemory, OpenedMemory
+from guest_driver.named import NamedFunctions, Outcome
 from guest_driver.output import Output
 from guest_driver.program import LEAK_CHECK, Extent, FoundFunction, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
@@ -35,6 +35,8 @@ CHECKS: Final = {
 }
 """Options of the software GPU's compiler, by the errors that checked programs report."""
 MAX_DEVICES: Final = 32
+
+_Local = TypeVar("_Local", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,9 @@ class Device:
         self._programs: list[Program] = []
         self._found: dict[str, Function] = {}
         """Functions of the VM and the host that were looked up, by name."""
+        self._missing: set[str] = set()
+        """Names that nothing had when they were looked up."""
+        self.functions: Final = NamedFunctions(self._handle, self._find_function)
 
     def __enter__(self) -> Self:
         return self
@@ -243,6 +248,7 @@ class Device:
         """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid."""
         self._programs.clear()
         self._found.clear()
+        self._missing.clear()
         check(lib.vgc_reset(self._handle.pointer))
 
     def claim_queue(self) -> None:
@@ -402,6 +408,7 @@ class Device:
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source
+        self._missing.clear()
         return Program(self._handle, data, options, SOURCE_KINDS[kind], register=True, keep=keep)
 
     def unregister(self, name: str) -> None:
@@ -434,6 +441,7 @@ class Device:
         return list_functions(self._handle)
 
     def _add(self, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> Program:
+        self._missing.clear()
         program = Program(self._handle, source, options, kind)
         self._programs = [*(known for known in self._programs if known.is_loaded), program]
         return program
@@ -458,6 +466,16 @@ class Device:
         check(lib.vgc_synchronize(self._handle.pointer))
         self._handle.show_output()
 
+    def _find_function(self, name: str) -> Function | None:
+        """Function of the device, by which arguments are packed; None: it is only known by name."""
+        if name in self._missing:
+            return None
+        try:
+            return self.function(name)
+        except (errors.NotFound, errors.CompileError):
+            self._missing.add(name)
+            return None
+
     def call(
         self,
         name: str,
@@ -478,7 +496,7 @@ class Device:
         :raise errors.VgcError: the call failed.
         """
         function = self.function(name)
-        packed, keep = _call_args(function, args)
+        packed, keep = arguments.pack_call(function.name, function.params, args)
         where = geometry(grid, block, shared_bytes, stream, cooperative)
         device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
         done = job.run_kernel(
@@ -489,32 +507,13 @@ class Device:
         )
         return stream.track(done) if stream is not None and isinstance(done, job.Job) else done
 
+    def local(self, name: str) -> Callable[[_Local], _Local]:
+        """Decorator that registers a function as the local version of `name`, for `call_named`.
 
-def _call_args(function: Function, values: Sequence[Any]) -> tuple[Any, list[Any]]:
-    if len(values) != len(function.params):
-        raise TypeError(f"{function.name} takes {len(function.params)} arguments, not {len(values)}")
-    packed = ffi.new("struct vgc_arg[]", len(values))
-    keep: list[Any] = []
-    for index, (value, param) in enumerate(zip(values, function.params, strict=True)):
-        try:
-            keep.append(_fill_arg(packed[index], value, param))
-        except TypeError as error:
-            raise TypeError(f"argument {index} of {function.name}: {error}") from None
-    return packed, keep
+        It is called with the buffers and values of the call, and changes the buffers in place.
+        """
+        return self.functions.local(name)
 
-
-def _fill_arg(arg: Any, value: Any, param: Param) -> Any:
-    match value:
-        case In() | Out() | InOut():
-            arguments.check_buffer(value, param)
-            memory = buffer_of(value.data, writable=not isinstance(value, In))
-            arg.direction = {In: lib.VGC_ARG_IN, Out: lib.VGC_ARG_OUT, InOut: lib.VGC_ARG_INOUT}[type(value)]
-        case _:
-            memory = ffi.new("char[]", arguments.pack(value, param))
-            arg.direction = lib.VGC_ARG_VALUE
-            arg.size = param.size
-            arg.data = memory
-            return memory
-    arg.size = len(memory)
-    arg.data = ffi.cast("void *", memory)
-    return memory
+    def call_named(self, name: str, *args: Any, **options: Any) -> Outcome:
+        """Calls a function by its name, on the host or in its local version: see `NamedFunctions.call`."""
+        return self.functions.call(name, *args, **options)
