@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TextIO, cast
 
-from guest_driver import bench, doctor, listing, local_functions, runner, shadow_run
+from guest_driver import bench, doctor, explanation, listing, local_functions, runner, shadow_run
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
 from guest_driver.errors import InvalidArgument, VgcError
@@ -68,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     register.add_argument("--option", action="append", default=[], help="compiler option, such as --option=-DN=3")
     unregister = commands.add_parser("unregister", help="unregister the program that has a function")
     unregister.add_argument("name", metavar="NAME", help="function of it; others of the program are gone, too")
+    explain = commands.add_parser(
+        "explain",
+        help="show why calls of a function by name go to the CPU or to the host, and their times",
+        description=explanation.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    explain.add_argument("name", metavar="NAME", nargs="?", help="function; default: list those that are known")
     commands.add_parser("last-error", help="show the last error of this user's CUDA programs, in the host's words")
     run = commands.add_parser(
         "run",
@@ -238,6 +245,7 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "functions": _functions,
     "register": _register,
     "unregister": _unregister,
+    "explain": lambda arguments: print(explanation.show(arguments.name)),
     "last-error": lambda _: print(last_error()),
     "run": _run,
     "bench": lambda arguments: print(bench.run(arguments.device, arguments.seconds)),

@@ -211,7 +211,8 @@ def next_side(rule: str, measured: Measured | None) -> str:
     return "CPU" if measured.cpu_ns < measured.device_ns else "device"
 
 
-def _duration(nanoseconds: int, samples: int) -> str:
+def duration(nanoseconds: int, samples: int) -> str:
+    """Formats a measured time for people; "-" without a sample."""
     if samples == 0:
         return "-"
     for unit, factor in (("s", 1e9), ("ms", 1e6)):
@@ -228,8 +229,8 @@ def _rows(function: Function, times: Sequence[Measured], sides: str) -> Iterator
     for measured in times or (None,):
         cells: tuple[str, ...] = ("-", "-", "-")
         if measured is not None:
-            device = _duration(measured.device_ns, measured.device_samples)
-            cpu = _duration(measured.cpu_ns, measured.cpu_samples)
+            device = duration(measured.device_ns, measured.device_samples)
+            cpu = duration(measured.cpu_ns, measured.cpu_samples)
             cells = (f"{measured.threads}-{2 * measured.threads - 1}", device, cpu)
         yield function.source_name, "kernel", *cells, next_side(rule, measured), function.name
 

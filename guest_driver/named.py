@@ -80,7 +80,7 @@ class NamedFunctions:
 
     Without a device (None) all calls run in this process, as in a VM that has none.
 
-    :param find: finds a kernel by name among the device's programs; None if there is none.
+    :param find: finds a kernel by name among the device's programs; None if there is no such kernel.
     """
 
     def __init__(self, handle: Handle | None = None, find: Callable[[str], Function | None] | None = None) -> None:
@@ -105,7 +105,7 @@ class NamedFunctions:
     def unregister(self, name: str) -> None:
         """Forgets the local version of `name`. Calls under way in other threads go on.
 
-        :raise errors.NotFound: there is none.
+        :raise errors.NotFound: it is not registered.
         """
         with self._lock:
             check(lib.vgc_local_unregister(self._pointer, _word(name)))
@@ -123,7 +123,7 @@ class NamedFunctions:
     def rules(self, rules: str) -> None:
         """Replaces the program's rules, such as ``"sum*=cpu:bytes<64K,host"``; those of ``$VGC_SIDE`` come first.
 
-        :raise errors.InvalidArgument: a rule is none; the text says what is allowed.
+        :raise errors.InvalidArgument: a rule cannot be understood; the text says what is allowed.
         """
         check(lib.vgc_choice_rules(self._pointer, rules.encode()))
 

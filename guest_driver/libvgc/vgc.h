@@ -587,7 +587,7 @@ VGC_API int vgc_output_read(struct vgc_device *device, char *text, uint64_t room
  * VGC_INVALID_ARGUMENT: a local function has the name already. `function` may be NULL, for a caller that runs the
  * function itself between vgc_choose() and vgc_choice_end(). */
 VGC_API int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_function function, void *user);
-/* Calls that are under way in other threads go on. What was measured is kept. VGC_NOT_FOUND: there is none. */
+/* Calls that are under way in other threads go on. What was measured is kept. VGC_NOT_FOUND: it is not registered. */
 VGC_API int vgc_local_unregister(struct vgc_device *device, const char *name);
 /* Calls a function by its name on the side that the options, a rule, or measured times choose. `geometry` (NULL: one
  * block of one thread), `options` and `choice` (what was chosen, and why) may be NULL. A side that lacks the function
@@ -614,7 +614,7 @@ VGC_API bool vgc_choice_end(struct vgc_device *device, const char *name, struct 
 VGC_API int vgc_choice_rules(struct vgc_device *device, const char *rules);
 /* The side that rules name for a function; VGC_SIDE_AUTO: none. */
 VGC_API int vgc_choice_rule(const char *rules, const char *name, uint64_t size, const char *type, uint32_t *side);
-/* What is known about a function: up to `room` rows, in ascending order; *count: how many there are. */
+/* Measured times of a function: up to `room` rows, in ascending order; *count: how many there are. */
 VGC_API int vgc_choice_rows(struct vgc_device *device, const char *name, struct vgc_choice_row *rows, uint32_t room,
                             uint32_t *count);
 /* Writes measured times to the file that keeps them, as closing the device and the end of the process do. */

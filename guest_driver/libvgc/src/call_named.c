@@ -42,7 +42,7 @@ static void choose_only(struct vgc_choice *choice, uint32_t side)
     choice->why = VGC_WHY_ONLY;
 }
 
-/* Of a function that is, or may be, on both sides. */
+/* Choice for a function that is, or may be, on both sides. */
 static void choose_side(const struct vgc_named_table *table, struct vgc_named *named, const char *type,
                         struct vgc_choice *choice)
 {

@@ -81,7 +81,7 @@ void vgc_sizes_recall(struct vgc_sizes *sizes, const struct vgc_times_line *line
 
 enum { NONE = VGC_SIZE_CLASSES };
 
-/* The average; 0: there is none. */
+/* Average time; 0: there are no samples. */
 static uint64_t measured(const struct vgc_sizes *sizes, uint32_t size_class, enum vgc_timed_side side)
 {
     const struct vgc_size_class *at = vgc_sizes_at(sizes, size_class);

@@ -127,7 +127,7 @@ static struct slots *new_slots(size_t room, struct slots *smaller)
     return slots;
 }
 
-/* With the mutex: the entry of a name, which is made if there is none. NULL: no room. */
+/* With the mutex: the entry of a name, which is made if it is new. NULL: no room. */
 static struct vgc_named *make(struct vgc_named_table *table, const char *name)
 {
     size_t len = strlen(name);
@@ -303,7 +303,8 @@ struct news {
 static struct vgc_times *new_times(const struct vgc_named *named, uint32_t size_class)
 {
     struct vgc_size_class *at = vgc_sizes_at(&named->sizes, size_class);
-    return at != NULL && at->times.is_new ? &at->times : NULL;
+    bool is_known = at != NULL && at->times.samples[VGC_TIMED_GPU] + at->times.samples[VGC_TIMED_CPU] > 0;
+    return is_known && at->times.is_new ? &at->times : NULL;
 }
 
 static bool next_new(void *data, struct vgc_times_line *line)
@@ -450,7 +451,7 @@ static int new_table(const struct vgc_device *device, struct vgc_named_table **o
     return VGC_OK;
 }
 
-/* The table, which is made if there is none. */
+/* The table, which is made at the first use. */
 static int table_of(struct vgc_device *device, struct vgc_named_table **table)
 {
     int result = VGC_OK;

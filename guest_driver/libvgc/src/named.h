@@ -27,7 +27,7 @@ struct vgc_named_table;
 
 /* The table of a device, or the one without; NULL: nothing was registered. */
 struct vgc_named_table *vgc_named_table_of(const struct vgc_device *device);
-/* The entry of a name that was registered, or has times from an earlier run; NULL: there is none. Takes no lock. */
+/* The entry of a name that was registered, or has times from an earlier run; NULL: unknown. Takes no lock. */
 struct vgc_named *vgc_named_find(const struct vgc_named_table *table, const char *name);
 /* The side that rules name; VGC_RULE_AUTO: none. Takes no lock. */
 enum vgc_rule_side vgc_named_rule(const struct vgc_named_table *table, struct vgc_named *named, uint64_t size,

@@ -17,7 +17,7 @@ static enum vgc_rule_side side_named(const char *text, size_t len)
     return VGC_RULE_WRONG;
 }
 
-/* A number, perhaps with K, M or G behind it. False: it is none. */
+/* A number, perhaps with K, M or G behind it. False: something else. */
 static bool parse_bytes(const char *text, size_t len, uint64_t *bytes)
 {
     uint64_t number = 0;

@@ -22,7 +22,7 @@ struct vgc_rule {
     size_t side_len; /* up to the conditions */
     enum vgc_rule_side side;
     bool has_conditions;
-    const char *wrong; /* the first condition that is none; NULL: all are well */
+    const char *wrong; /* the first text that is not a condition; NULL: all are well */
     size_t wrong_len;
     uint64_t at_least; /* bytes of buffers */
     uint64_t below;
@@ -30,7 +30,7 @@ struct vgc_rule {
     size_t type_len;
 };
 
-/* Takes the next rule off the list. False: there is none. */
+/* Takes the next rule off the list. False: the list is empty. */
 bool vgc_rule_next(const char **list, struct vgc_rule *rule);
 bool vgc_rule_is_of(const struct vgc_rule *rule, const char *name);
 /* Are the conditions met? `type` may be NULL: unknown. */
@@ -74,7 +74,7 @@ struct vgc_times_news {
 
 /* $VARIABLE, or `name` in the user's folder for caches, which is made. False: nothing is kept. */
 bool vgc_times_find(struct vgc_times_file *file, const char *variable, const char *name);
-/* Calls `take` for each line. Lines that are none are left out. */
+/* Calls `take` for each line. Other lines are left out. */
 void vgc_times_read(const struct vgc_times_file *file, void (*take)(void *data, const struct vgc_times_line *line),
                     void *data);
 /* Writes the file anew: first the news, then what else it had. Processes that end at once wait for each other. */

@@ -102,7 +102,7 @@ void vgc_times_read(const struct vgc_times_file *file, void (*take)(void *data, 
         (void)fclose(old);
 }
 
-/* -1: another process holds the lock for long, or there is none to be had; the file is written nevertheless. */
+/* -1: another process holds the lock for long, or it cannot be made; the file is written nevertheless. */
 static int lock_file(const char *path)
 {
     char name[sizeof(((struct vgc_times_file *)0)->path) + 8];
