@@ -16,6 +16,7 @@ MODULES = (
     "many",
     "start",
     "guest",
+    "choice",
     "cudart",
     "cublas",
     "migration",
