@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "vgc.h"
 
-enum { SIZES = 20, MOST = 1 << 20, LEAST_CALLS = 40, MOST_CALLS = 4000, BLOCK = 256, FUNCTIONS = 10000, BATCH = 1000 };
+enum { SIZES = 20, MOST = 1 << 19, LEAST_CALLS = 40, MOST_CALLS = 4000, BLOCK = 256, FUNCTIONS = 10000, BATCH = 1000 };
 
 static const char SOURCE[] = "extern \"C\" __global__ void scale(int n, const float *x, float *y)\n"
                              "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2 * x[i] + 1; }\n"
@@ -21,7 +21,7 @@ static const char SOURCE[] = "extern \"C\" __global__ void scale(int n, const fl
                              "  for (int k = 0; k < 64; k++) r = r * x[i] + 0.5f; y[i] = r; }\n"
                              "extern \"C\" __global__ void roots(int n, const float *x, float *y)\n"
                              "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; float r = 1;\n"
-                             "  for (int k = 0; k < 200; k++) r = 0.5f * (r + x[i] / r); y[i] = r; }\n";
+                             "  for (int k = 0; k < 60; k++) r = 0.5f * (r + x[i] / r); y[i] = r; }\n";
 
 static float *x, *y;
 static int n; /* of the current call */
@@ -55,7 +55,7 @@ static void roots(void)
 {
     for (int i = 0; i < n; i++) {
         float r = 1;
-        for (int k = 0; k < 200; k++)
+        for (int k = 0; k < 60; k++)
             r = 0.5f * (r + x[i] / r);
         y[i] = r;
     }

@@ -10,7 +10,7 @@
 #include "internal.h"
 
 enum {
-    LEARNING_PERCENT = 3,  /* of a function's time may be lost by trying sides that are hardly known */
+    LEARNING_PERCENT = 2,  /* of a function's time may be lost by trying sides that are hardly known */
     FOLLOWING_PERCENT = 1, /* of a class's time may be lost by looking whether the slower side still is */
     AROUND = 4,            /* classes: sizes from a quarter to four times */
     FAR = 4,        /* so many times slower is believed of the CPU's first sample, and of what sizes around say */
