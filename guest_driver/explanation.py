@@ -52,7 +52,7 @@ def _floor(size_class: int) -> int:
 
 
 def _parse(line: str) -> Times | None:
-    """Times of a line of the file; None: it is none."""
+    """Times of a line of the file; None: libvgc has not written it."""
     words = line.split(maxsplit=7)
     try:
         owner, size_class = int(words[0], 16), int(words[2])
@@ -91,7 +91,7 @@ def times_file() -> Path | None:
 def _rule(rules: str, times: Times) -> str | None:
     """Side that the rules name: CPU or host; None: measured times decide.
 
-    :raise InvalidArgument: a rule is none.
+    :raise InvalidArgument: a rule cannot be understood.
     """
     side = ffi.new("uint32_t *")
     check(lib.vgc_choice_rule(rules.encode(), os.fsencode(times.name), times.size_from, ffi.NULL, side))
@@ -104,9 +104,9 @@ def next_side(times: Times, rules: str) -> tuple[str, str]:
     if rule is not None:
         return rule, "by a rule in VGC_SIDE"
     if times.host_samples == 0:
-        return "CPU", "the host was not tried for this size: it has been slower, or not there, for others"
+        return "CPU", "the host is slower, or not there, at other sizes"
     if times.cpu_samples == 0:
-        return "host", "the CPU was not tried for this size: it has been slower, or not there, for others"
+        return "host", "the CPU is slower, or not there, at other sizes"
     slow, fast = max(times.host_ns, times.cpu_ns), max(min(times.host_ns, times.cpu_ns), 1)
     return "CPU" if times.cpu_ns < times.host_ns else "host", f"{slow / fast:.3g} times as fast"
 
@@ -139,7 +139,7 @@ def _function(known: Sequence[Times], rules: str) -> Iterator[str]:
 def show(name: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Explains the choice for a function, or lists the functions.
 
-    :raise InvalidArgument: nothing is known about it, or a rule in ``VGC_SIDE`` is none.
+    :raise InvalidArgument: nothing is known about it, or a rule in ``VGC_SIDE`` cannot be understood.
     """
     path = times_file()
     if path is None:

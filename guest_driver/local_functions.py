@@ -198,7 +198,7 @@ def rule_of(function: Function, sides: str) -> str:
         pattern, equals, side = rule.partition("=")
         side = side if equals else pattern
         if not equals or fnmatchcase(function.name, pattern) or fnmatchcase(function.source_name, pattern):
-            return side if side in ("cpu", "gpu") else "auto"
+            return {"cpu": "cpu", "gpu": "gpu", "host": "gpu"}.get(side, "auto")
     return "auto"
 
 

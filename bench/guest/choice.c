@@ -74,7 +74,7 @@ static void take_size(int count)
     args[2] = (struct vgc_arg){.direction = VGC_ARG_OUT, .size = (uint64_t)n * sizeof(float), .data = y};
 }
 
-/* As vgc_call_named() does it: OUT buffers begin with zeros. */
+/* Local call, as vgc_call_named() makes it: OUT buffers begin with zeros. */
 static uint64_t on_cpu(int subject)
 {
     uint64_t begin = vgcb_now_ns();

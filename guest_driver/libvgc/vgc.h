@@ -379,8 +379,8 @@ enum vgc_choice_reason {
 
 /* Function of this process: gets the arguments of the call, with VGC_ARG_OUT buffers zeroed, and returns 0 or an error
  * number of its own. It may call anything of libvgc. */
-typedef int (*vgc_local_function)(void *user, const struct vgc_geometry *geometry, const struct vgc_arg *args,
-                                  uint32_t num_args);
+typedef int (*vgc_local_call)(void *user, const struct vgc_geometry *geometry, const struct vgc_arg *args,
+                              uint32_t num_args);
 
 struct vgc_choice_options {
     uint32_t side;   /* enum vgc_call_side; AUTO: by rules, then by measured times */
@@ -586,7 +586,7 @@ VGC_API int vgc_output_read(struct vgc_device *device, char *text, uint64_t room
  *
  * VGC_INVALID_ARGUMENT: a local function has the name already. `function` may be NULL, for a caller that runs the
  * function itself between vgc_choose() and vgc_choice_end(). */
-VGC_API int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_function function, void *user);
+VGC_API int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_call function, void *user);
 /* Calls that are under way in other threads go on. What was measured is kept. VGC_NOT_FOUND: it is not registered. */
 VGC_API int vgc_local_unregister(struct vgc_device *device, const char *name);
 /* Calls a function by its name on the side that the options, a rule, or measured times choose. `geometry` (NULL: one

@@ -51,7 +51,7 @@ class Table:
             assert function is not None
             return function([ffi.buffer(args[i].data, args[i].size) for i in range(num_args)])
 
-        pointer = ffi.NULL if function is None else ffi.callback("vgc_local_function", call)
+        pointer = ffi.NULL if function is None else ffi.callback("vgc_local_call", call)
         self.keep.append(pointer)
         check(lib.vgc_local_register(self.pointer, _name(name), pointer, ffi.NULL))
 
@@ -303,7 +303,7 @@ def test_child_of_a_fork_runs_local_functions(link: GuestLink, tmp_path: Path) -
 import os
 from guest_driver._lib import check, ffi, lib
 called = []
-function = ffi.callback("vgc_local_function", lambda *_: called.append(os.getpid()) or 0)
+function = ffi.callback("vgc_local_call", lambda *_: called.append(os.getpid()) or 0)
 check(lib.vgc_local_register(dev._handle.pointer, b"own", function, ffi.NULL))
 child = os.fork()
 choice = ffi.new("struct vgc_choice *")

@@ -6,16 +6,21 @@ import os
 import select
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.processes import children
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
+from tools.common import REPOSITORY
 
 pytestmark = pytest.mark.vm
+
+LIBVGC = REPOSITORY / "guest_driver" / "libvgc"
 
 
 @contextmanager
@@ -76,6 +81,23 @@ def test_driver_brings_the_device_up_and_computes() -> None:
         doctor = guest.run("vgc doctor").stdout
         assert "[ !! ]" not in doctor
         assert "right" in guest.run("python3 examples/matmul.py --size 64").stdout
+
+
+def test_calls_by_name_take_the_faster_side(tmp_path: Path) -> None:
+    program = tmp_path / "call_by_name"
+    words = ["cc", "-O2", "-static", f"-I{LIBVGC}", REPOSITORY / "examples" / "call_by_name.c", "-o", program]
+    subprocess.run([*map(str, words), LIBVGC / "build" / "libvgc.a", "-pthread"], check=True)
+    with guest_with_device() as (guest, _):
+        guest.put(program, "/root/call_by_name")
+        for command, function in (
+            ("/root/call_by_name", "smooth"),
+            ("python3 examples/call_by_name.py", "distances"),
+        ):
+            output = guest.run(command).stdout
+            assert output.count(": right\n") == len(output.splitlines()) >= 5
+            told = guest.run(f"vgc explain {function}").stdout
+            assert "times as fast" in told, told
+        assert guest.run("VGC_SIDE=cpu /root/call_by_name").stdout.count(" 0 calls on the device") == 8
 
 
 def as_user(*command: str, group: int) -> str:

@@ -178,7 +178,7 @@ static bool is_worth_a_try(const struct vgc_sizes *sizes, uint32_t size_class, e
 {
     const struct vgc_size_class *at = vgc_sizes_at(sizes, size_class);
     uint32_t samples = at != NULL ? at->times.samples[slower] : 0;
-    if (samples == 0 && ns - best <= best / 2)
+    if (samples == 0 && ns <= 2 * best)
         return true;
     if (samples < 2 && is_within(ns - best, sizes->spent_ns, sizes->lost_ns, LEARNING_PERCENT) &&
         (ns < FAR * best || samples_around(sizes, size_class, slower) < 2))

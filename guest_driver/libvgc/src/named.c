@@ -488,7 +488,7 @@ void vgc_named_close(struct vgc_device *device)
 
 /* ---- registering ---------------------------------------------------------------------------- */
 
-static int add_local(struct vgc_named_table *table, const char *name, vgc_local_function function, void *user)
+static int add_local(struct vgc_named_table *table, const char *name, vgc_local_call function, void *user)
 {
     struct vgc_named *named = make(table, name);
     struct vgc_local *local = named != NULL ? malloc(sizeof(*local)) : NULL;
@@ -504,7 +504,7 @@ static int add_local(struct vgc_named_table *table, const char *name, vgc_local_
     return VGC_OK;
 }
 
-int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_function function, void *user)
+int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_call function, void *user)
 {
     struct vgc_named_table *table;
     int result = vgc_named_check(name);

@@ -7,7 +7,7 @@
 
 /* A function of this process. Kept until the table is freed: another thread may just be reading it. */
 struct vgc_local {
-    vgc_local_function function;
+    vgc_local_call function;
     void *user;
     struct vgc_local *next;
 };

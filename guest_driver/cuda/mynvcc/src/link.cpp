@@ -62,7 +62,7 @@ Words runtime_words(const Options &options, const Toolkit &toolkit)
         words.insert(words.end(),
                      {"-lcudart_static", "-Wl,--export-dynamic-symbol=cuda*", "-Wl,--export-dynamic-symbol=__cuda*",
                       "-Wl,--export-dynamic-symbol=__hip*", "-Wl,--export-dynamic-symbol=hipLaunchKernel",
-                      "-Wl,--export-dynamic-symbol=vgc_local_*"});
+                      "-Wl,--export-dynamic-symbol=vgc_local_function*"});
     words.push_back("-Wl,-rpath," + folder);
     words.insert(words.end(), {"-lrt", "-lpthread", "-ldl"});
     return words;
