@@ -15,6 +15,7 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S, NO_DEADLINE_NS
+from tests.waiting import until
 from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.compile_setup import compile_service
 from vhost_backend.daemon.process import sandboxed_worker
@@ -41,6 +42,16 @@ class GuestHost:
         self.link = AttachedLink(path, num_queues=4)
         self.link.wait_ready()
         self.state_dir = self.state_dir.with_name(self.state_dir.name + "-next")
+
+    def lose_worker(self) -> None:
+        """Kills the worker, and waits for the next one: a process that is killed may still answer."""
+
+        def pid() -> int | None:
+            return self.daemon.ask(lambda daemon: next(iter(daemon.vms.values())).worker_pid)
+
+        before = pid()
+        self.kill_worker()
+        until(lambda: pid() not in (before, None))
 
     def run(self, *argv: str | Path, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
         """Runs a guest's program to its end."""

@@ -122,7 +122,7 @@ def test_calls_go_on_when_the_worker_is_lost_and_go_back_when_it_was_replaced(tm
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "host False NoneType {1.0}\n"
-        host.kill_worker()
+        host.lose_worker()
         output, _ = process.communicate("\n", timeout=HANGS_AFTER_S)
     assert output.splitlines() == [
         "cpu True DeviceLost {2.0}",

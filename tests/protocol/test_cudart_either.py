@@ -19,7 +19,6 @@ from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.cuda_programs import TOOLKIT
 from tests.protocol.guest_host import GuestHost, guest_host
-from tests.waiting import until
 
 SOURCES: Final = REPOSITORY / "tests" / "protocol"
 REPORT: Final = re.compile(r"virtio-gpu-compute: (\w+): (\d+) launches on the device, (\d+) on the CPU\n")
@@ -270,17 +269,6 @@ def test_graphs_copy_and_fill_memory_beyond_the_allotment(host: GuestHost, folde
     assert output == "graph 0x1010101 0x2020202 cudaErrorMemoryAllocation\n"
 
 
-def lose_worker(host: GuestHost) -> None:
-    """Kills the worker, and waits for the next one: a process that is killed may still answer."""
-
-    def pid() -> int | None:
-        return host.daemon.ask(lambda daemon: daemon.vms["a"].worker_pid)
-
-    before = pid()
-    host.kill_worker()
-    until(lambda: pid() not in (before, None))
-
-
 def run_with_loss(
     host: GuestHost, *program: str | Path, fallback: str = "cpu", side: str = "cpu", kills: bool = True
 ) -> tuple[str, str]:
@@ -299,7 +287,7 @@ def run_with_loss(
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     if kills:
-        lose_worker(host)
+        host.lose_worker()
     output, said = process.communicate("\n", timeout=HANGS_AFTER_S)
     return output, said
 
