@@ -157,7 +157,7 @@ class NamedFunctions:
         """Calls a function on the side that `side`, a rule, or measured times choose.
 
         `args` are `In`, `Out`, `InOut` of buffers, and values. The local version gets what they wrap. Values for a function
-        of the host that no program of this process has are numpy scalars or bytes: their size must be known.
+        that the host did not know when it was first called are numpy scalars or bytes: their size must be known.
 
         :param side: auto, cpu or host. :param falls_back: the call goes on on the CPU if the host has no room or is lost.
         :param size: number by which rules and measured times go, in place of the bytes of all buffers.

@@ -86,6 +86,21 @@ def test_all_contexts_find_it_until_it_is_unregistered(host: GuestHost, dev: vgc
         dev.unregister("scale")
 
 
+def test_a_call_by_name_finds_it_beside_a_local_version(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
+    dev.register(SCALE)
+    with open_device(host.link, tmp_path / "state") as other:
+
+        @other.local("scale")
+        def scale(n: int, by: float, source: np.ndarray, out: np.ndarray) -> None:
+            out[:n] = -by * source[:n]
+
+        data, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+        for side, sign in (("host", 1), ("cpu", -1)):
+            outcome = other.call_named("scale", 8, 3, vgc.In(data), vgc.Out(out), side=side, grid=1, block=8)
+            assert outcome.side == side
+            assert np.array_equal(out, sign * 3 * data)
+
+
 def test_a_contexts_own_function_comes_first(dev: vgc.Device) -> None:
     dev.register(SCALE)
     own = dev.compile(OTHER)
