@@ -192,6 +192,11 @@ class FakeHost:
             "cost_percent": dict.fromkeys(self.world.vms, 0.02),
         }
 
+    def do_programs(self, fields: Fields) -> Any:
+        return {
+            "programs": [one for vm in self.world.chosen(self._selector(fields)) for one in self.world.programs(vm)]
+        }
+
     def do_functions(self, fields: Fields) -> Any:
         found = [work for vm in self.world.chosen(self._selector(fields)) for work in self.world.functions(vm)]
         return {"functions": found, "silent": []}

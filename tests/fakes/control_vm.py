@@ -29,6 +29,7 @@ from vhost_backend.control.links.vm_port import (
     HostResources,
     MigrationRefusedError,
     MigrationView,
+    ProgramView,
     Progress,
     VmFacts,
 )
@@ -182,6 +183,7 @@ class FakeControlledVm:
         self.quiesced = False
         self.move_problem = ""
         self.work: Sequence[FunctionFigures] | None = ()
+        self.registered: Sequence[ProgramView] = ()
         """Work by function; None: the worker does not say."""
         self._name = name
 
@@ -209,6 +211,9 @@ class FakeControlledVm:
 
     async def functions(self) -> Sequence[FunctionFigures] | None:
         return self.work
+
+    def programs(self) -> Sequence[ProgramView]:
+        return self.registered
 
     async def reset(self, reason: str) -> None:
         self.resets.append(reason)

@@ -17,7 +17,7 @@ import numpy as np
 
 from virtio_proto.control.api import FaultInfo, GpuInfo, LoadInfo, PeStat, PeState, SnapshotInfo, TopologyInfo, VmInfo
 from virtio_proto.control.selector import Selector
-from virtio_proto.control.verbs.functions import FunctionWork
+from virtio_proto.control.verbs.functions import FunctionWork, RegisteredWork
 
 NS_PER_S: Final = 1_000_000_000
 GIB: Final = 1 << 30
@@ -195,6 +195,22 @@ class World:
                 "times": [*[0] * 52, launches],
             }
             for name, launches in names.items()
+        ]
+
+    def programs(self, vm: FakeVm) -> list[RegisteredWork]:
+        """Registered programs: one that has the VM's kernel, and a broken one for each name in `extra`."""
+        own = self.kernel(vm)
+        return [
+            {
+                "vm": vm.name,
+                "program": number,
+                "functions": [f"{name}(pointer, int32)"],
+                "num_functions": 1,
+                "kept": number == 1,
+                "size_bytes": 1000,
+                "problem": "" if number == 1 else "line 1: error",
+            }
+            for number, name in enumerate((own, *vm.extra), 1)
         ]
 
     # ---- load ------------------------------------------------------------------------------------

@@ -339,6 +339,7 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
         ("GET", "/self", "/self", None),
         ("GET", "/status", "/status", None),
         ("GET", "/functions", "/functions", None),
+        ("GET", "/programs", "/programs", None),
     ]
     found = {}
     for method, route, path, body in calls:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.registry_rig import rig
 from tests.unit.test_control_access import token_file
+from vhost_backend.control.links.vm_port import ProgramView
 from vhost_backend.daemon import function_look
 from vhost_backend.daemon.function_look import FunctionLook
 from vhost_backend.worker_protocol.link import Answer, Build
@@ -108,5 +109,32 @@ def test_verb_has_the_functions_of_chosen_vms_and_names_silent_ones(tmp_path: Pa
             owner = await made.client(secret)
             assert (await owner.ask("functions"))["silent"] == []
             assert (await owner.refusal("functions", selector="vm=web2")).kind == "unknown"
+
+    asyncio.run(story())
+
+
+def test_verb_has_the_registered_programs_of_chosen_vms(tmp_path: Path) -> None:
+    secret, token = token_lines.new("view", frozenset({"web1"}), None, "owner")
+
+    async def story() -> None:
+        async with rig(tmp_path, tokens=token_file(tmp_path, token)) as made:
+            client = await made.client()
+            made.vms["web1"].registered = (ProgramView(3, ("sweep(pointer)",), 2, True, 70, "line 1: error"),)
+            made.vms["web2"].registered = (ProgramView(1, ("blur(int32)",), 1, False, 9, ""),)
+            first, second = (await client.ask("programs"))["programs"]
+            assert first == {
+                "vm": "web1",
+                "program": 3,
+                "functions": ["sweep(pointer)"],
+                "num_functions": 2,
+                "kept": True,
+                "size_bytes": 70,
+                "problem": "line 1: error",
+            }
+            assert (second["vm"], second["kept"], second["problem"]) == ("web2", False, "")
+            assert (await client.ask("programs", selector="vm=web2"))["programs"] == [second]
+            owner = await made.client(secret)
+            assert (await owner.ask("programs"))["programs"] == [first]
+            assert (await owner.refusal("programs", selector="vm=web2")).kind == "unknown"
 
     asyncio.run(story())

@@ -23,6 +23,7 @@ from vhost_backend.control.links.vm_port import (
     HostResources,
     MigrationRefusedError,
     MigrationView,
+    ProgramView,
     Progress,
     VmFacts,
 )
@@ -161,6 +162,20 @@ class DaemonVm:
 
     async def functions(self) -> Sequence[FunctionFigures] | None:
         return await self._vm.functions()
+
+    def programs(self) -> Sequence[ProgramView]:
+        registered = self._vm.registrations
+        return [
+            ProgramView(
+                number,
+                one.signatures,
+                one.num_functions,
+                registered.is_kept(number),
+                one.size_bytes,
+                registered.problem_of(number),
+            )
+            for number, one in registered
+        ]
 
     async def migrate(self, gpu: str | None, pes: int | None, progress: Progress) -> MigrationView:
         source = self._vm.choice

@@ -66,6 +66,8 @@ class Registrations:
         self._folder = folder
         self._programs: dict[int, RegisteredProgram] = {}
         self._kept: dict[int, Path] = {}
+        self._problems: dict[int, str] = {}
+        """Reasons why programs did not compile for the present worker, by number."""
         self._numbers: dict[bytes, int] = {}
         self._last = 0
         self._bytes = 0
@@ -81,6 +83,16 @@ class Registrations:
     def is_kept(self, number: int) -> bool:
         """True if the program outlasts restarts of the guest and of the daemon."""
         return number in self._kept
+
+    def problem_of(self, number: int) -> str:
+        """Reason why the program did not compile for the present worker; "" if it did."""
+        return self._problems.get(number, "")
+
+    def note_problem(self, number: int, problem: str) -> None:
+        """Notes whether a program compiled for a new worker: "", or the reason why not."""
+        self._problems.pop(number, None)
+        if problem and number in self._programs:
+            self._problems[number] = problem
 
     def add(self, program: RegisteredProgram, *, keep: bool) -> int:
         """Registers a program, or finds the same one; returns its number.
@@ -103,6 +115,7 @@ class Registrations:
         if program is None:
             return
         del self._numbers[program.digest]
+        self._problems.pop(number, None)
         self._bytes -= program.size_bytes
         file = self._kept.pop(number, None)
         if file is not None:

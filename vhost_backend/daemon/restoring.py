@@ -95,6 +95,7 @@ class Restoring:
         finally:
             if image is not None:
                 os.close(image)
+        self._registrations.note_problem(number, "" if image is not None else result.log[:MAX_LOG_CHARS] or "unknown")
         if image is None:
             self._log.warning("registered_program_broken", number=number, log=result.log[:500], guest=True)
         return image is not None

@@ -280,6 +280,11 @@ class Vm:
         """Work by function; None: the worker does not say in time."""
         return () if self._frontend is None else await self._frontend.slot.functions()
 
+    @property
+    def registrations(self) -> Registrations:
+        """Programs that guests have registered."""
+        return self._history.registrations
+
     def forget_programs(self) -> None:
         """Forgets what guests have registered, also what they have kept: the VM is removed."""
         self._history.registrations.forget()

@@ -16,6 +16,7 @@ VERBS: Final = {
     "stat": "counters of processing elements",
     "watch": "live view of load",
     "top": "live view of what VMs use: processing elements, memory, requests, latencies, compilations",
+    "functions": "functions of VMs: registered ones, and how often each is launched",
     "level": "change the level or the sampling of open channels",
     "snap": "snapshots of what every processing element does, and their differences",
     "replay": "replay a recording, send its input again, export it",

@@ -55,6 +55,7 @@ type Get = [
   { path: "self"; query: { selector?: string | null }; body: Empty; answer: SelfAnswer },
   { path: "status"; query: { selector?: string | null }; body: Empty; answer: Statuses },
   { path: "functions"; query: { selector?: string | null }; body: Empty; answer: HostedWork[] },
+  { path: "programs"; query: { selector?: string | null }; body: Empty; answer: HostedProgram[] },
   {
     path: "channels";
     query: { selector?: string | null; totals?: 0 | 1 | null };
@@ -407,6 +408,17 @@ export type HostedMigration = {
   state: "copying" | "done" | "failed" | "quiescing" | "restoring" | "starting";
   target: string;
   text: string;
+  vm: string;
+};
+
+export type HostedProgram = {
+  functions: string[];
+  host: string;
+  kept: boolean;
+  num_functions: number;
+  problem: string;
+  program: number;
+  size_bytes: number;
   vm: string;
 };
 

@@ -131,6 +131,19 @@ class HostRefusedError(Exception):
     """The host does not do what was asked; the text says why, and what is allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramView:
+    """Program that a guest has registered for its VM."""
+
+    number: int
+    signatures: tuple[str, ...]
+    num_functions: int
+    is_kept: bool
+    size_bytes: int
+    problem: str
+    """Reason why it did not compile for the present worker; "" if it did."""
+
+
 class MigrationRefusedError(Exception):
     """A VM cannot be migrated as asked; the text says why."""
 
@@ -192,6 +205,10 @@ class ControlledVm(Protocol):
 
     async def functions(self) -> Sequence[FunctionFigures] | None:
         """Work of the VM by function; None: its worker does not say. Without a worker, no function has any."""
+        ...
+
+    def programs(self) -> Sequence[ProgramView]:
+        """Programs that the guest has registered, in that order."""
         ...
 
     async def quiesce(self, *, on: bool) -> None:

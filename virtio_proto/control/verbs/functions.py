@@ -1,4 +1,4 @@
-"""Verb about the functions that VMs launch: how often, and how long they take."""
+"""Verbs about the functions of VMs: how often they are launched, and how long they take; the registered ones."""
 
 from __future__ import annotations
 
@@ -51,3 +51,40 @@ class Functions(Verb):
 
     class Request(Selecting, kw_only=True, frozen=True):
         """VMs whose functions to show."""
+
+
+class RegisteredWork(TypedDict):
+    """Program that a guest has registered for its VM; the guest has made up its functions' names."""
+
+    vm: str
+    program: int
+    """Number among the VM's registered programs; never that of a different program."""
+    functions: list[str]
+    """Printable names and parameters of the first functions."""
+    num_functions: int
+    kept: bool
+    """It stays when the guest or the daemon is restarted."""
+    size_bytes: int
+    """Source and options."""
+    problem: str
+    """Reason why it did not compile when the present worker was given it; "" if it did."""
+
+
+class HostedProgram(RegisteredWork):
+    host: str
+
+
+class RegisteredPrograms(TypedDict):
+    programs: list[RegisteredWork]
+
+
+class Programs(Verb):
+    """Shows programs that guests have registered for their VMs, whether these have a worker at present or not."""
+
+    name = "programs"
+    rest = Rest("GET", "/programs", "figures")
+    Answer = RegisteredPrograms
+    merged = rows(HostedProgram, "programs")
+
+    class Request(Selecting, kw_only=True, frozen=True):
+        """VMs whose programs to show."""
