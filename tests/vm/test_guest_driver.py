@@ -100,6 +100,36 @@ def test_calls_by_name_take_the_faster_side(tmp_path: Path) -> None:
         assert guest.run("VGC_SIDE=cpu /root/call_by_name").stdout.count(" 0 calls on the device") == 8
 
 
+SCALE = r"""
+extern "C" __global__ void scale(int n, float by, const float *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = by * in[i];
+}
+"""
+CALL = """
+data, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+dev.call("scale", grid=1, block=8, args=[8, 3, vgc.In(data), vgc.Out(out)])
+print(*out)
+"""
+"""Script of a process that calls a registered function, in and out buffers in one chain."""
+SCALED = "0.0 3.0 6.0 9.0 12.0 15.0 18.0 21.0"
+
+
+def test_a_function_that_is_registered_from_the_shell_outlasts_the_guest() -> None:
+    with guest_with_device() as (guest, _):
+        guest.put_bytes(SCALE.encode(), "/root/scale.cu")
+        assert guest.run("vgc register --keep /root/scale.cu").stdout == "registered: scale\n"
+        assert python(guest, CALL) == SCALED
+        line = guest.run("vgc functions").stdout.splitlines()[1].split()
+        assert line[:7] == ["scale(int32,", "float32,", "pointer,", "pointer)", line[4], "kept", "1"]
+        guest.reset()
+        assert python(guest, CALL) == SCALED
+        guest.run("vgc unregister scale")
+        assert guest.run("vgc functions").stdout.startswith("no functions are registered")
+        refused = guest.run("vgc unregister scale 2>&1; true").stdout
+        assert "no registered program has a function 'scale'" in refused
+
+
 def as_user(*command: str, group: int) -> str:
     """Command line that runs `command` as a user without rights, in one group."""
     program = (

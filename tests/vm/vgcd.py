@@ -125,6 +125,7 @@ class Vgcd:
         return {
             "log": {"level": self._log_level},
             "cache": str(self.folder / "cache"),
+            "state": str(self.folder / "state"),
             "control": {"socket": str(self.control_socket)},
             "overcommit": True,  # guests are to see several elements on machines that have two cores
             "vms": {name: vm.section(self.folder) for name, vm in self._vms.items()},
