@@ -26,6 +26,7 @@ from vhost_backend.worker_protocol.protocol import (
     VringStop,
     WorkerMessage,
 )
+from vhost_backend.worker_protocol.registration_messages import Registered
 
 TIMEOUT_S: Final = ANSWERS_WITHIN_S
 _STUB: Final = Path(__file__).with_name("worker_stub.py")
@@ -79,7 +80,7 @@ class WorkerDouble:
         """Receives the next message, which must be of this kind, and acknowledges it as a healthy worker would."""
         message = self.receive()
         assert isinstance(message, kind), f"the daemon sent {message}"
-        if not isinstance(message, Setup | protocol.Program | protocol.Shutdown):
+        if not isinstance(message, Setup | protocol.Program | Registered | protocol.Shutdown):
             self.ack(message)
         return message
 

@@ -35,6 +35,7 @@ from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSe
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Mark, MarkBudget, Marks
 from vhost_backend.worker_protocol.protocol import NUM_SOURCES, CodeNames, CodeRange, Compile, Log, Program, Stats
+from vhost_backend.worker_protocol.registration_messages import Register, Registered, Restore, Unregister
 from virtio_proto.schema import LIMITS, ProgramKind
 
 COPY = Path("/usr/bin/cp")
@@ -119,6 +120,38 @@ def test_forged_compilations_do_not_fill_the_daemons_memory(
     assert peak_bytes() - before < MOST_GROWTH_BYTES
     assert "asked for two compilations with source file 0 at a time" in logs.getvalue()
     assert "worker_faulty" in logs.getvalue()
+
+
+def register(worker: WorkerDouble, request: int) -> None:
+    """Registers the program in the first source file."""
+    worker.send(Register(request, ProgramKind.CUDA_SOURCE, (), 0, False, 1, ("f(pointer)",)))
+
+
+def test_registered_programs_are_bounded(
+    make_stage: Callable[..., Stage], compiler: CompileService, logs: io.StringIO
+) -> None:
+    stage = make_stage(compiler=compiler)
+    _, attacker = stage.attach("a")
+    half = LIMITS["MAX_SOURCE_BYTES"] // 2
+    answers = []
+    for request, filling in enumerate((b"a", b"b", b"c"), 1):
+        write_sources(attacker, filling * half)
+        register(attacker, request)
+        answers.append(attacker.expect(Registered))
+    assert [(answer.request, answer.number) for answer in answers] == [(1, 1), (2, 2), (3, 0)]
+    assert "unregister some" in answers[-1].why
+    attacker.send(Unregister(7))
+    attacker.send(Unregister(1))
+    register(attacker, 4)
+    assert attacker.expect(Registered).number == 3
+    write_sources(attacker, b"small")
+    with suppress(OSError):
+        for request in range(FORGED):
+            register(attacker, request)
+    heir = stage.workers.next()
+    heir.setup()
+    assert [heir.expect(Restore).number for _ in range(2)] == [2, 3]  # before it is told of rings
+    assert "asked to register two programs at a time" in logs.getvalue()
 
 
 def test_worker_that_takes_no_programs_gets_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ def program(text: str = "one", options: tuple[str, ...] = ()) -> RegisteredProgr
     return RegisteredProgram.of(1, options, text.encode(), 1, (f"{text}(pointer)",))
 
 
+def add(table: Registrations, each: RegisteredProgram, *, keep: bool) -> int:
+    return asyncio.run(table.add(each, keep=keep))
+
+
 def opened(folder: Path | None) -> Registrations:
     return Registrations(get_logger(vm="a"), folder)
 
@@ -23,9 +28,9 @@ def opened(folder: Path | None) -> Registrations:
 def test_the_same_content_has_one_number() -> None:
     table = opened(None)
     first, other, options = (
-        table.add(each, keep=False) for each in (program(), program("two"), program("one", ("-g",)))
+        add(table, each, keep=False) for each in (program(), program("two"), program("one", ("-g",)))
     )
-    assert table.add(program(), keep=False) == first
+    assert add(table, program(), keep=False) == first
     assert len({first, other, options}) == 3
     assert [number for number, _ in table] == [first, other, options]
 
@@ -38,33 +43,33 @@ def test_options_and_source_are_told_apart() -> None:
 
 def test_a_number_is_never_used_again() -> None:
     table = opened(None)
-    first = table.add(program(), keep=False)
+    first = add(table, program(), keep=False)
     table.remove(first)
     table.remove(first)
-    assert table.add(program(), keep=False) != first
+    assert add(table, program(), keep=False) != first
     assert len(table) == 1
 
 
 def test_limits_are_those_of_all_programs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registrations, "MAX_BYTES", 10)
     table = opened(None)
-    number = table.add(program("12345678"), keep=False)
+    number = add(table, program("12345678"), keep=False)
     with pytest.raises(
         RegistrationError, match="the source has 3 bytes, and the VM's registered programs have 8 of at most 10"
     ):
-        table.add(program("abc"), keep=False)
+        add(table, program("abc"), keep=False)
     table.remove(number)
-    table.add(program("abc"), keep=False)
+    add(table, program("abc"), keep=False)
     monkeypatch.setattr(registrations, "MAX_PROGRAMS", 1)
-    table.add(program("abc"), keep=False)
+    add(table, program("abc"), keep=False)
     with pytest.raises(RegistrationError, match="has registered 1 programs, which is the limit"):
-        table.add(program("d"), keep=False)
+        add(table, program("d"), keep=False)
 
 
 def test_a_restart_of_the_guest_leaves_kept_ones(tmp_path: Path) -> None:
     table = opened(tmp_path / "vm")
-    table.add(program("goes"), keep=False)
-    kept = table.add(program("stays"), keep=True)
+    add(table, program("goes"), keep=False)
+    kept = add(table, program("stays"), keep=True)
     table.guest_restarts()
     assert [number for number, _ in table] == [kept]
     assert table.is_kept(kept)
@@ -72,16 +77,16 @@ def test_a_restart_of_the_guest_leaves_kept_ones(tmp_path: Path) -> None:
 
 def test_one_may_be_kept_later(tmp_path: Path) -> None:
     table = opened(tmp_path / "vm")
-    number = table.add(program(), keep=False)
-    assert table.add(program(), keep=True) == number
-    table.add(program(), keep=False)
+    number = add(table, program(), keep=False)
+    assert add(table, program(), keep=True) == number
+    add(table, program(), keep=False)
     assert table.is_kept(number)
     assert [each for _, each in opened(tmp_path / "vm")] == [program()]
 
 
 def test_kept_ones_outlast_the_daemon_in_their_order(tmp_path: Path) -> None:
     table = opened(tmp_path / "vm")
-    numbers = [table.add(program(f"p{i}"), keep=True) for i in range(3)]
+    numbers = [add(table, program(f"p{i}"), keep=True) for i in range(3)]
     table.remove(numbers[1])
     again = opened(tmp_path / "vm")
     assert sorted(each.source for _, each in again) == [b"p0", b"p2"]
@@ -93,7 +98,7 @@ def test_kept_ones_outlast_the_daemon_in_their_order(tmp_path: Path) -> None:
 def test_without_a_folder_none_is_kept() -> None:
     table = opened(None)
     with pytest.raises(RegistrationError, match="its vgcd has no folder for its state"):
-        table.add(program(), keep=True)
+        add(table, program(), keep=True)
     assert len(table) == 0
 
 
@@ -101,7 +106,7 @@ def test_a_folder_that_cannot_be_written_keeps_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     table = opened(tmp_path / "file" / "vm")
     with pytest.raises(RegistrationError, match="cannot keep programs through restarts at present"):
-        table.add(program(), keep=True)
+        add(table, program(), keep=True)
     assert len(table) == 0
 
 
@@ -111,7 +116,7 @@ def test_a_folder_that_cannot_be_written_keeps_none(tmp_path: Path) -> None:
     ids=["empty", "text", "cut", "bytes"],
 )
 def test_damaged_files_are_left_out(tmp_path: Path, content: bytes) -> None:
-    opened(tmp_path).add(program("good"), keep=True)
+    add(opened(tmp_path), program("good"), keep=True)
     damaged = tmp_path / "0.program"
     damaged.write_bytes(content)
     assert [each.source for _, each in opened(tmp_path)] == [b"good"]

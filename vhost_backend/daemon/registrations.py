@@ -6,6 +6,7 @@ files in the folder of the daemon's state, too.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from vhost_backend.worker_protocol.registration_messages import Signatures, dige
 from virtio_proto.schema import LIMITS
 
 MAX_PROGRAMS: Final = 1024
-MAX_BYTES: Final = 32 << 20
+MAX_BYTES: Final = 16 << 20
 """Most bytes of sources and options of a VM's registered programs, which this process keeps in memory."""
 _VERSION: Final = 1
 _SUFFIX: Final = ".program"
@@ -94,8 +95,8 @@ class Registrations:
         if problem and number in self._programs:
             self._problems[number] = problem
 
-    def add(self, program: RegisteredProgram, *, keep: bool) -> int:
-        """Registers a program, or finds the same one; returns its number.
+    async def add(self, program: RegisteredProgram, *, keep: bool) -> int:
+        """Registers a program, or finds the same one; returns its number. One call at a time.
 
         :raise RegistrationError: the VM has too many, or it cannot be kept; nothing has changed.
         """
@@ -103,11 +104,13 @@ class Registrations:
         number = self._numbers.get(digest)
         if number is None:
             self._check_room(program)
-        if keep and (number is None or number not in self._kept):
-            file = self._write(program)
-            number = number if number is not None else self._enter(program, digest)
-            self._kept[number] = file
-        return number if number is not None else self._enter(program, digest)
+        if not keep or number in self._kept:
+            return number if number is not None else self._enter(program, digest)
+        file = await asyncio.to_thread(self._write, program)  # which waits for the disk
+        number = self._numbers.get(digest)  # the guest may have been restarted meanwhile
+        number = number if number is not None else self._enter(program, digest)
+        self._kept[number] = file
+        return number
 
     def remove(self, number: int) -> None:
         """Forgets a program; nothing happens if no program has that number."""

@@ -60,6 +60,7 @@ class ServingWorker:
         self._compilations = compilations
         self._registrations = registrations
         self._restoring: Restoring | None = None
+        self._registering: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._log = log
         self._late: Answer | None = None
@@ -88,8 +89,13 @@ class ServingWorker:
         self._restoring = Restoring(self._registrations, self._compilations, self.link, self._log, done)
 
     def register(self, request: Register) -> None:
-        """Registers a program that the worker has loaded, and answers it."""
-        number, why = 0, ""
+        """Registers a program that the worker has loaded, and answers it.
+
+        A worker that asks before it is answered is condemned: only a forged request does that.
+        """
+        if self._registering is not None and not self._registering.done():
+            self.link.condemn("asked to register two programs at a time")
+            return
         program = RegisteredProgram.of(
             request.program_kind,
             request.options,
@@ -97,8 +103,12 @@ class ServingWorker:
             request.num_functions,
             request.signatures,
         )
+        self._registering = asyncio.get_running_loop().create_task(self._register(request, program))
+
+    async def _register(self, request: Register, program: RegisteredProgram) -> None:
+        number, why = 0, ""
         try:
-            number = self._registrations.add(program, keep=request.keep)
+            number = await self._registrations.add(program, keep=request.keep)
         except RegistrationError as error:
             why = str(error)
         self.link.tell(lambda seq: Registered(seq, request.request, number, why))
