@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import guest_driver as vgc
+from guest_driver._lib import check, ffi, lib
 from tests.fakes.guest import open_device
 from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.guest_host import GuestHost, guest_host
@@ -32,9 +34,8 @@ extern "C" __global__ void count(int *out) { *out = calls; }
 OTHER = r"""
 extern "C" __global__ void scale(int n, float by, const float *in, float *out) { out[threadIdx.x] = -1; }
 """
-WAIT = r"""
-extern "C" __global__ void wait(volatile int *go) { while (*go == 0) {} }
-"""
+REST = 'extern "C" __global__ void rest() {}'
+WAIT = 'extern "C" __global__ void wait(volatile int *go) { while (*go == 0) {} }' + REST
 
 
 @pytest.fixture
@@ -116,7 +117,11 @@ def test_its_variables_are_the_vms(host: GuestHost, dev: vgc.Device, tmp_path: P
         scaled(other)
         out = np.zeros(1, np.int32)
         other.call("count", grid=1, block=1, args=[vgc.Out(out)])
-    assert out[0] == 2
+        assert out[0] == 2
+        variable = other.register(SCALE).variable("calls")
+        check(lib.vgc_fill(other._handle.pointer, variable.address, 40, 4, 4, 0, ffi.NULL))
+    dev.call("count", grid=1, block=1, args=[vgc.Out(out)])
+    assert out[0] == 40
 
 
 def test_the_same_program_is_registered_once(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
@@ -229,29 +234,55 @@ def test_it_registers_until_its_memory_is_used_up(dev: vgc.Device) -> None:
     assert len(dev.list_functions()) == 3
 
 
-def test_unregistering_waits_for_launches(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
-    dev.register(WAIT)
-    go = dev.zeros(1, "int32")
-    stream = dev.stream()
-    running = dev.function("wait").launch_async(1, 1, go, stream=stream)
+@contextmanager
+def unregistering(host: GuestHost, state_dir: Path, name: str) -> Iterator[threading.Event]:
+    """Another process of the guest has begun to unregister a function; the event says that it has ended.
+
+    Its end is waited for behind the block.
+    """
     done = threading.Event()
-    with open_device(host.link, tmp_path / "state") as other, open_device(host.link, tmp_path / "state") as third:
+    with open_device(host.link, state_dir) as other, open_device(host.link, state_dir) as third:
+        function = third.function(name)
 
         def unregister() -> None:
-            other.unregister("wait")
+            other.unregister(name)
             done.set()
 
         thread = threading.Thread(target=unregister)
         thread.start()
-        gone = third.to_device(np.ones(1, np.int32))
-        function = third.function("wait")
-        with pytest.raises(vgc.NotFound):  # once the unregistering has begun
-            until_refused(lambda: function.launch(1, 1, gone))
+        with pytest.raises(vgc.NotFound):  # once it has begun
+            until_refused(lambda: function.launch(1, 1, *[0] * len(function.params)))
+        yield done
+        thread.join()
+
+
+def test_unregistering_waits_for_launches(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
+    dev.register(WAIT)
+    go, stream = dev.zeros(1, "int32"), dev.stream()
+    running = dev.function("wait").launch_async(1, 1, go, stream=stream)
+    with unregistering(host, tmp_path / "state", "rest") as done:
         assert not done.is_set()
         go.set(np.ones(1, np.int32))
         running.wait()
-        thread.join()
     assert done.is_set()
+
+
+def test_unregistering_waits_for_copies_to_its_variables(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
+    variable = dev.register(SCALE + REST).variable("calls")
+    go, stream = dev.zeros(1, "int32"), dev.stream()
+    running = dev.compile(WAIT).wait.launch_async(1, 1, go, stream=stream)
+    source = dev.region_array(1, "int32")
+    source[:] = 7
+    copying = ffi.new("struct vgc_job **")
+    check(lib.vgc_copy_in(dev._handle.pointer, variable.address, ffi.from_buffer(source), 4, stream.number, copying))
+    with unregistering(host, tmp_path / "state", "rest") as done:
+        assert not done.is_set()
+        go.set(np.ones(1, np.int32))
+        running.wait()
+        check(lib.vgc_job_wait(copying[0], 2**64 - 1))
+        lib.vgc_job_release(copying[0])
+    assert done.is_set()
+    assert dev.info().generation == 1
 
 
 def test_kept_programs_outlast_the_guest_and_the_daemon(tmp_path: Path) -> None:

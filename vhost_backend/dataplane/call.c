@@ -375,6 +375,5 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     vgc_tally_launch(dp, req, function);
-    vgc_registered_use(dp, req, function);
     submit_all(dp, req);
 }

@@ -153,7 +153,7 @@ void vgc_submit(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
         return;
     }
     dp->ops_queued++;
-    vgc_line_join(req);
+    vgc_line_join(dp, req);
 }
 
 static void count_latency(struct vgc_dp *dp, const struct vgc_req *req, uint64_t end_ns)

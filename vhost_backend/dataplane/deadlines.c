@@ -16,7 +16,6 @@ enum { CHECKS = 4, SHORTEST_NS = 10000000, LONGEST_NS = 500000000 }; /* per dead
 void vgc_launch_watch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
 {
     req->launch_op = op;
-    req->launch_number = dp->launches_begun++;
     req->deadline_ns = dp->config.deadline_ns;
     req->launch_prev = NULL;
     req->launch_next = dp->launches;
@@ -34,8 +33,6 @@ void vgc_launch_unwatch(struct vgc_dp *dp, struct vgc_req *req)
     if (req->launch_next != NULL)
         req->launch_next->launch_prev = req->launch_prev;
     req->launch_op = NULL;
-    if (VGC_UNLIKELY(dp->leaving != NULL))
-        vgc_registered_look(dp);
 }
 
 __attribute__((noreturn)) static void give_up(struct vgc_dp *dp, const struct vgc_req *req)

@@ -42,6 +42,7 @@ void vgc_tally_launch(struct vgc_dp *dp, struct vgc_req *req, struct vgc_functio
     if (VGC_UNLIKELY(function->tally_epoch != dp->tally_epoch))
         place_function(dp, function);
     vgc_tally_begin(dp, req, function->tally);
+    req->work = function->work;
 }
 
 static void count(struct vgc_function_work *work, const struct vgc_op *op, uint64_t start_ns)
@@ -60,6 +61,19 @@ void vgc_tally_count(struct vgc_dp *dp, const struct vgc_req *req, const struct 
     count(&tally->work, op, start_ns);
     if (req->work != NULL)
         count(req->work, op, start_ns);
+}
+
+int vgc_dp_function_work(struct vgc_dp *dp, uint32_t function, struct vgc_function_work *work)
+{
+    uint32_t index = vgc_index_of(function);
+    int error = -ENOENT;
+    vgc_dp_lock(dp);
+    if (index < dp->num_functions && dp->functions[index].id == function && dp->functions[index].work != NULL) {
+        *work = *dp->functions[index].work;
+        error = 0;
+    }
+    vgc_dp_unlock(dp);
+    return error;
 }
 
 /* Place whose function has computed least since the last look, among those that are taken. */

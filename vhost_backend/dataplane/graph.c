@@ -145,7 +145,6 @@ void vgc_serve_graph_launch(struct vgc_dp *dp, struct vgc_req *req)
     vgc_op_load_node(op, 0);
     plan->refs++;
     req->plan = plan;
-    req->registered = plan->uses_registered ? VGC_SEVERAL_REGISTERED : 0;
     if (plan->kernel != NULL)
         vgc_launch_watch(dp, req, op);
     vgc_submit(dp, req, op);

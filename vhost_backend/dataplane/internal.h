@@ -16,7 +16,7 @@
  *   plan.c        the nodes of graphs                   objects.c   arrays and objects that the engine makes
  *   event.c       events                                sharing.c   memory that several contexts use
  *   share.c       keys and users of what is shared    figures.c   peaks, failures by status
- *   functions.c   work by function                registered.c  programs of the VM: use, end
+ *   functions.c   work by function
  */
 #ifndef VGC_DATAPLANE_INTERNAL_H
 #define VGC_DATAPLANE_INTERNAL_H
@@ -146,7 +146,6 @@ struct vgc_plan {
     uint32_t nodes_len;              /* bytes as the driver wrote them */
     uint64_t charged;                /* bytes charged to the quota */
     uint64_t checked;                /* value of dp->removals when what it names was last found */
-    bool uses_registered;            /* a node launches a function of a registered program */
     uint64_t workspace_bytes;        /* most that a launch of it needs, see launch_bytes */
     uint32_t workspace_node;         /* node that needs these */
     const struct vgc_kernel *kernel; /* of the first LAUNCH, NULL: it has none */
@@ -223,7 +222,7 @@ struct vgc_workspace {
 
 /* A popped chain, from pop to push. Allocated in the pool. */
 struct vgc_req {
-    struct vgc_req *next; /* in the free list, `parked`, the cold queue, `waiters` or `leaving` */
+    struct vgc_req *next; /* in the free list, `parked`, the cold queue, `waiters` or `beside_lines` */
     struct vgc_queue *queue;
     uint32_t index;              /* in the pool */
     bool cold;                   /* given to Python and not completed yet */
@@ -235,14 +234,12 @@ struct vgc_req {
     struct vgc_plan *plan; /* GRAPH_LAUNCH, or NULL */
     uint32_t node_checked; /* number + 1 of a graph's node, which vgc_fail() names; 0: none */
     bool in_line;          /* in the context's line */
+    uint64_t line_number;  /* in the line: requests that joined any line before; beside them: those to wait for */
     struct vgc_req *older, *newer;
-    void (*at_front)(struct vgc_dp *dp, struct vgc_req *req); /* acts at the line's front, or when it is done in
-                                                                 `leaving`; NULL: leaves the line when done */
-    struct vgc_req *launch_prev, *launch_next;                /* in dp->launches, while launch_op is set */
+    void (*at_front)(struct vgc_dp *dp,
+                     struct vgc_req *req); /* acts at the line's front, or beside the lines; NULL: leaves when done */
+    struct vgc_req *launch_prev, *launch_next; /* in dp->launches, while launch_op is set */
     struct vgc_op *launch_op;
-    uint64_t launch_number;  /* of launch_op, ascending */
-    uint32_t registered;     /* index + 1 of the registered program that launch_op uses; 0: none; see registered.c */
-    uint64_t launches_ahead; /* PROGRAM_UNLOAD of a registered program: launches with lower numbers came before it */
     struct vgc_function_work *work;  /* that counts launch_op, too, or NULL */
     uint64_t deadline_ns;            /* longest run of launch_op */
     struct vgc_workspace *workspace; /* of launch_op, or NULL */
@@ -357,8 +354,8 @@ struct vgc_dp {
     uint32_t num_reqs;    /* the largest queue_depth so far + 1 */
     uint32_t num_begun;   /* requests that were free or in use at some time; the others take no memory yet */
     struct vgc_req *launches;
-    uint64_t launches_begun;
-    struct vgc_req *leaving; /* PROGRAM_UNLOAD of registered programs that wait for launches */
+    uint64_t lines_joined;        /* requests that have joined a context's line */
+    struct vgc_req *beside_lines; /* wait for requests of all lines, see line.c */
     struct vgc_req *cold_first, *cold_last;
     struct vgc_call *calls;
     struct vgc_call *free_calls;
@@ -594,10 +591,12 @@ void vgc_shares_save(const struct vgc_dp *dp, struct vgc_migration_share *shares
 int vgc_shares_load(struct vgc_dp *dp, const struct vgc_migration_share *shares, char *why);
 
 /* ---- line.c ---- */
-void vgc_line_join(struct vgc_req *req);
+void vgc_line_join(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req);
 /* Calls at_front as soon as all requests that are in line now have left it, which may be at once. */
 void vgc_line_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_front)(struct vgc_dp *, struct vgc_req *));
+/* Calls at_end as soon as all requests that are in any line now have left it, which may be at once. */
+void vgc_lines_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_end)(struct vgc_dp *, struct vgc_req *));
 
 /* ---- memory.c ---- */
 void vgc_serve_alloc(struct vgc_dp *dp, struct vgc_req *req);
@@ -740,18 +739,6 @@ void vgc_serve_cold(struct vgc_dp *dp, struct vgc_req *req);
 /* ---- query.c ---- */
 void vgc_serve_query(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_usage_fill(const struct vgc_dp *dp, struct vgc_usage *usage);
-
-/* ---- registered.c ---- */
-/* A launch may use several registered programs: those of a graph's nodes. */
-enum { VGC_SEVERAL_REGISTERED = UINT32_MAX };
-/* Notes that the request launches the function. */
-void vgc_registered_use(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_function *function);
-/* Calls at_end for a PROGRAM_UNLOAD when all launches of the program that came before it have ended, which may be at
- * once. */
-void vgc_registered_leave(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_program *program,
-                          void (*at_end)(struct vgc_dp *, struct vgc_req *));
-/* Looks at what waits in `leaving`, after a launch has ended. */
-void vgc_registered_look(struct vgc_dp *dp);
 
 /* ---- figures.c ---- */
 _Static_assert(VGC_NUM_STATUSES == VGC_STATUS_INTERNAL + 1, "a count for each status");

@@ -101,7 +101,6 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
         return;
     }
     vgc_tally_launch(dp, req, function);
-    vgc_registered_use(dp, req, function);
     vgc_launch_watch(dp, req, &req->op);
     vgc_submit(dp, req, &req->op);
 }

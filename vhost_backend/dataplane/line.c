@@ -3,15 +3,18 @@
  * FREE and PROGRAM_UNLOAD remove memory or kernels that earlier requests of any stream may still use. They wait in the
  * line, with no operation of their own, and act when no request is ahead of them. Later requests may not use what they
  * remove, and do not wait.
- */
+ *
+ * What is the VM's may be used by requests of all contexts: its PROGRAM_UNLOAD waits beside the lines, until those that
+ * joined any of them before it have left. */
 #include "internal.h"
 
-void vgc_line_join(struct vgc_req *req)
+void vgc_line_join(struct vgc_dp *dp, struct vgc_req *req)
 {
     struct vgc_context *context = req->context;
     if (context == NULL || req->in_line)
         return;
     req->in_line = true;
+    req->line_number = dp->lines_joined++;
     req->older = context->newest;
     req->newer = NULL;
     if (context->newest != NULL)
@@ -35,6 +38,32 @@ static void step_out(struct vgc_req *req)
         context->newest = req->older;
 }
 
+/* True if a request that joined a line before has not left it. */
+static bool any_before(const struct vgc_dp *dp, uint64_t line_number)
+{
+    for (uint32_t i = 0; i < VGC_MAX_CONTEXTS; i++) {
+        const struct vgc_req *oldest = dp->contexts[i].oldest;
+        if (oldest != NULL && oldest->line_number < line_number)
+            return true;
+    }
+    return false;
+}
+
+/* Lets requests that wait beside the lines act. */
+static void look_beside(struct vgc_dp *dp)
+{
+    struct vgc_req **link = &dp->beside_lines;
+    while (*link != NULL) {
+        struct vgc_req *req = *link;
+        if (any_before(dp, req->line_number)) {
+            link = &req->next;
+            continue;
+        }
+        *link = req->next;
+        req->at_front(dp, req);
+    }
+}
+
 /* Takes a request out of the line and lets waiting requests at its front act. These leave the line first, so that this
  * does not recurse. */
 void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req)
@@ -48,6 +77,8 @@ void vgc_line_leave(struct vgc_dp *dp, struct vgc_req *req)
         step_out(first);
         first->at_front(dp, first);
     }
+    if (VGC_UNLIKELY(dp->beside_lines != NULL))
+        look_beside(dp);
 }
 
 void vgc_line_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_front)(struct vgc_dp *, struct vgc_req *))
@@ -57,5 +88,17 @@ void vgc_line_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_front)(stru
         return;
     }
     req->at_front = at_front;
-    vgc_line_join(req);
+    vgc_line_join(dp, req);
+}
+
+void vgc_lines_wait(struct vgc_dp *dp, struct vgc_req *req, void (*at_end)(struct vgc_dp *, struct vgc_req *))
+{
+    req->line_number = dp->lines_joined;
+    if (!any_before(dp, req->line_number)) {
+        at_end(dp, req);
+        return;
+    }
+    req->at_front = at_end;
+    req->next = dp->beside_lines;
+    dp->beside_lines = req;
 }

@@ -41,14 +41,6 @@ static int body_bytes(uint32_t opcode)
     }
 }
 
-static bool prepare_launch(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_body_launch *body)
-{
-    const struct vgc_function *function = vgc_prepare_launch(dp, req, body, &req->op);
-    if (function != NULL && function->work != NULL)
-        req->registered = VGC_SEVERAL_REGISTERED;
-    return function != NULL;
-}
-
 /* Initialises req->op for a body and checks it, like the request of the same opcode. False: the request was answered.
  */
 static bool prepare(struct vgc_dp *dp, struct vgc_req *req, uint32_t opcode, const union vgc_body *body)
@@ -63,7 +55,7 @@ static bool prepare(struct vgc_dp *dp, struct vgc_req *req, uint32_t opcode, con
         return vgc_prepare_fill(dp, req, &body->fill, op);
     case VGC_OP_LAUNCH:
         vgc_op_init(req, op, VGC_OPK_LAUNCH);
-        return prepare_launch(dp, req, &body->launch);
+        return vgc_prepare_launch(dp, req, &body->launch, op) != NULL;
     case VGC_OP_COPY_BOX:
         vgc_op_init(req, op, VGC_OPK_COPY_BOX);
         return vgc_prepare_copy_box(dp, req, &body->copy_box, op);
@@ -158,7 +150,6 @@ static bool read_node(struct vgc_dp *dp, struct vgc_req *req, struct reader *rea
     if (req->op.kind == VGC_OPK_LAUNCH && !take_params(dp, reader, plan, &req->op, index))
         return cut_short(dp, req, plan);
     set_node(&plan->nodes[index], &req->op);
-    plan->uses_registered = req->registered != 0;
     return true;
 }
 

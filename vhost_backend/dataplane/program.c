@@ -120,7 +120,7 @@ void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req)
     program->dying = true;
     dp->removals++;
     if (program->context == VGC_OF_VM)
-        vgc_registered_leave(dp, req, program, vgc_serve_cold);
+        vgc_lines_wait(dp, req, vgc_serve_cold);
     else
         vgc_line_wait(dp, req, vgc_serve_cold);
 }

@@ -147,7 +147,6 @@ static void reset(struct vgc_req *req)
     req->in_line = false;
     req->at_front = NULL;
     req->launch_op = NULL;
-    req->registered = 0;
     req->work = NULL;
     req->workspace = NULL;
     req->popped_ns = 0;
