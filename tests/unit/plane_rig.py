@@ -123,12 +123,16 @@ class Rig:
 
     def __post_init__(self) -> None:
         self.compiles: list[tuple[Compile, bytes]] = []
+        self.said: list[WorkerMessage] = []
+        """What the worker has told the daemon, beside requests to compile."""
         self.programs: list[int] = []
         self.sources = SourceFiles([fd.release() for fd in sources.make()])
-        self.server = ColdServer(self.engine, self.plane, self._take_compile, self.sources)
+        self.server = ColdServer(self.engine, self.plane, self._take_message, self.sources)
 
-    def _take_compile(self, message: WorkerMessage) -> None:
-        assert isinstance(message, Compile)
+    def _take_message(self, message: WorkerMessage) -> None:
+        if not isinstance(message, Compile):
+            self.said.append(message)
+            return
         self.compiles.append((message, memfd.read(self.sources.fds[message.source], 1 << 20)))
 
 

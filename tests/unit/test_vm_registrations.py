@@ -41,6 +41,16 @@ def test_options_and_source_are_told_apart() -> None:
     assert len(digests) == len(contents)
 
 
+def test_a_program_that_is_registered_anew_has_no_problem_any_more() -> None:
+    table = opened(None)
+    number = add(table, program(), keep=False)
+    table.note_problem(number, "line 1: error")
+    table.note_problem(number + 1, "of nothing")
+    assert (table.problem_of(number), table.problem_of(number + 1)) == ("line 1: error", "")
+    assert add(table, program(), keep=False) == number
+    assert table.problem_of(number) == ""
+
+
 def test_a_number_is_never_used_again() -> None:
     table = opened(None)
     first = add(table, program(), keep=False)

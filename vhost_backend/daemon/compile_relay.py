@@ -115,17 +115,21 @@ class CompileRelay:
         """Reason why the request is refused without compiling; "" if it is not."""
         if self._sent_bytes >= IMAGE_BYTES and not self._link.all_read:
             return f"{self._sent_bytes} bytes of programs have not been taken yet; allowed: {IMAGE_BYTES}"
-        if request.program_kind not in tuple(ProgramKind):
-            return f"program kind {request.program_kind} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
-        kind = ProgramKind(request.program_kind)
+        size = self._size(request)
+        if size > LIMITS["MAX_SOURCE_BYTES"]:
+            return f"the source has {size} bytes; allowed: {LIMITS['MAX_SOURCE_BYTES']}"
+        return self.refusal_of(request.program_kind)
+
+    def refusal_of(self, number: int) -> str:
+        """Reason why the VM may not load programs of a kind; "" if it may."""
+        if number not in tuple(ProgramKind):
+            return f"program kind {number} is unknown; allowed: {', '.join(k.name for k in ProgramKind)}"
+        kind = ProgramKind(number)
         if kind not in _SOURCES and self._target.engine == "cuda" and not self._takes_binaries:
             return (
                 f"this VM may not load a {kind.name}: its programs are compiled from source. "
                 "To allow it, the host's configuration needs 'binaries: true' among the options of the VM's engine"
             )
-        size = self._size(request)
-        if size > LIMITS["MAX_SOURCE_BYTES"]:
-            return f"the source has {size} bytes; allowed: {LIMITS['MAX_SOURCE_BYTES']}"
         return ""
 
     def _size(self, request: Compile) -> int:

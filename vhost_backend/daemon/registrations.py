@@ -55,7 +55,7 @@ class RegisteredProgram(codec.Part, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        return len(self.source) + sum(map(len, self.options))
+        return len(self.source) + sum(len(option.encode()) for option in self.options)
 
 
 class Registrations:
@@ -68,7 +68,7 @@ class Registrations:
         self._programs: dict[int, RegisteredProgram] = {}
         self._kept: dict[int, Path] = {}
         self._problems: dict[int, str] = {}
-        """Reasons why programs did not compile for the present worker, by number."""
+        """Reasons why the present worker has no functions of programs, by number."""
         self._numbers: dict[bytes, int] = {}
         self._last = 0
         self._bytes = 0
@@ -86,11 +86,11 @@ class Registrations:
         return number in self._kept
 
     def problem_of(self, number: int) -> str:
-        """Reason why the program did not compile for the present worker; "" if it did."""
+        """Reason why the present worker has no functions of the program; "" if it has."""
         return self._problems.get(number, "")
 
     def note_problem(self, number: int, problem: str) -> None:
-        """Notes whether a program compiled for a new worker: "", or the reason why not."""
+        """Notes whether a new worker has got the program: "", or the reason why not."""
         self._problems.pop(number, None)
         if problem and number in self._programs:
             self._problems[number] = problem
@@ -104,6 +104,8 @@ class Registrations:
         number = self._numbers.get(digest)
         if number is None:
             self._check_room(program)
+        else:
+            self.note_problem(number, "")
         if not keep or number in self._kept:
             return number if number is not None else self._enter(program, digest)
         file = await asyncio.to_thread(self._write, program)  # which waits for the disk

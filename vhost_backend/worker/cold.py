@@ -161,12 +161,14 @@ class ColdServer:
         """True while a load waits for the compiler, or for a file to send its source in."""
         return bool(self._compiling or self._waiting or self.registrations.is_busy())
 
-    def restore(self, message: Restore, fds: tuple[int, ...], ack: Callable[[int], None]) -> None:
-        """Registers a program that an earlier worker had, and then acknowledges the message. Takes `fds` over."""
+    def restore(self, message: Restore, fds: tuple[int, ...], ack: Callable[[int, str], None]) -> None:
+        """Registers a program that an earlier worker had, and then acknowledges the message, or says why it could not.
+
+        Takes `fds` over.
+        """
 
         def act() -> None:
-            self.registrations.restore(message, fds)
-            ack(message.seq)
+            ack(message.seq, self.registrations.restore(message, fds))
 
         self._changes.add(act)
         self.settle()

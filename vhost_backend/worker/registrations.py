@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -176,7 +176,10 @@ class Registrations:
             return
         entry, candidate = asked.entry, asked.waiting.candidate
         if answer.number != 0:
-            self._note(Registration(answer.number, entry.id, candidate.digest, candidate.keep), entry)
+            known = self._by_digest.get(candidate.digest)
+            keep = candidate.keep or (known is not None and known.keep)
+            self._drop_broken(candidate.digest)
+            self._note(Registration(answer.number, entry.id, candidate.digest, keep), entry)
             self._end(asked.waiting, entry)
             return
         refusal = DriverError(Status.RESOURCES_EXHAUSTED, answer.why)
@@ -190,27 +193,34 @@ class Registrations:
 
         self._link.change(undo)
 
-    def restore(self, message: Restore, fds: tuple[int, ...]) -> None:
-        """Registers a program that an earlier worker had. Takes `fds` over."""
+    def restore(self, message: Restore, fds: tuple[int, ...]) -> str:
+        """Registers a program that an earlier worker had; returns why it has no functions any more, or "".
+
+        Takes `fds` over. A guest that has registered it meanwhile has it already.
+        """
         try:
+            if message.digest in self._by_digest:
+                return ""
             if fds:
                 entry = self._loaded(fds[0])
                 self._note(Registration(message.number, entry.id, message.digest, message.keep), entry)
-                return
-            problem = message.log
+                return ""
+            problem = message.log or "unknown"
         except DriverError as error:
             problem = str(error)
         finally:
             close_fds(fds)
-        self.add_broken(message.number, message.digest, message.keep, problem, message.signatures)
+        self._add_broken(message, problem)
+        return problem
 
-    def add_broken(self, number: int, digest: bytes, keep: bool, problem: str, signatures: Iterable[str]) -> None:
+    def _add_broken(self, message: Restore, problem: str) -> None:
         """Notes a program that has no functions any more. Without room in the table it is not noted."""
         try:
             program = self._plane.add_program(OF_VM, 0)
         except DataPlaneError:
             return
-        self._note(Registration(number, program, digest, keep, problem or "unknown", tuple(signatures)), None)
+        keep, signatures = message.keep, message.signatures
+        self._note(Registration(message.number, program, message.digest, keep, problem, signatures), None)
 
     def add_migrated(self, registration: Registration) -> None:
         """Notes a registered program from another worker, which has its id in the data plane already."""
@@ -224,6 +234,13 @@ class Registrations:
         self._by_program[registration.program] = registration
         if entry is not None:
             self._entries[entry.id] = entry
+
+    def _drop_broken(self, digest: bytes) -> None:
+        """Forgets a program that had no functions: it is registered anew."""
+        known = self._by_digest.get(digest)
+        if known is not None and known.problem:
+            del self._by_program[known.program]
+            self._plane.remove_program(known.program)
 
     def _go_on(self) -> None:
         """Begins the next registration, unless one is under way."""
@@ -242,19 +259,18 @@ class Registrations:
         """Loads the program if it is new, and asks the daemon to keep it."""
         candidate = waiting.candidate
         known = self._by_digest.get(candidate.digest)
-        if known is not None and known.problem:
-            self.unload(known.program)  # it compiles again, so it is as good as new
-            known = None
+        entry = None if known is None else self._entries.get(known.program)
+        if entry is not None and known is not None and known.keep >= candidate.keep:
+            self._end(waiting, entry)
+            return
+        is_new = entry is None
         try:
-            entry = self._entries[known.program] if known is not None else self._loaded(waiting.image_fd)
+            entry = entry or self._loaded(waiting.image_fd)
         except DriverError as error:
             self._end(waiting, error)
             return
-        if known is not None and known.keep >= candidate.keep:
-            self._end(waiting, entry)
-            return
         self._request = self._request % _MAX_REQUEST + 1
-        self._asked = _Asked(waiting, entry, is_new=known is None)
+        self._asked = _Asked(waiting, entry, is_new=is_new)
         signatures = tuple(signature_of(function.info) for function in entry.functions[:MAX_SIGNATURES])
         self._link.send(
             Register(

@@ -7,7 +7,7 @@
     registered          ->    the guest is answered; or the program is unloaded, if it was refused
                         <-    unregister    once the guest has unloaded it
     restore             ->    (each program, in a new worker, before it serves rings) one fd if it compiles: the image
-                        <-    ack
+                        <-    ack, or a refusal with the reason why it has no functions any more
 
 The daemon keeps the sources, so that a new worker gets the programs that the last one had.
 """
