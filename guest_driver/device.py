@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.handle import Handle
+from guest_driver.known_functions import KnownFunctions
 from guest_driver.listing import ListedFunction, list_functions
 from guest_driver.memory import DeviceArray, DeviceMemory, OpenedMemory
 from guest_driver.named import NamedFunctions, Outcome
 from guest_driver.output import Output
-from guest_driver.program import LEAK_CHECK, Extent, FoundFunction, Function, Program, Unit, geometry
+from guest_driver.program import LEAK_CHECK, Extent, Function, Program, Unit, geometry
 from guest_driver.stream import Event, Stream
 from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
@@ -170,12 +171,8 @@ class Device:
             keep.append(ffi.new("char[]", state_dir.encode()))
             options.state_dir = keep[-1]
         self._handle = Handle(options, Output(output))
-        self._programs: list[Program] = []
-        self._found: dict[str, Function] = {}
-        """Functions of the VM and the host that were looked up, by name."""
-        self._missing: set[str] = set()
-        """Names that nothing had when they were looked up."""
-        self.functions: Final = NamedFunctions(self._handle, self._find_function)
+        self._known = KnownFunctions(self._handle)
+        self.functions: Final = NamedFunctions(self._handle, self._known)
 
     def __enter__(self) -> Self:
         return self
@@ -188,10 +185,8 @@ class Device:
     def close(self) -> None:
         """Frees everything of the device, on the host too. Region arrays stay readable; they keep the region mapped."""
         if self._handle.is_open and not self._handle.is_busy():
-            for program in self._programs:
-                program.unload()
-        self._programs.clear()
-        self._found.clear()
+            self._known.unload()
+        self._known.clear()
         self._handle.close()
 
     def __repr__(self) -> str:
@@ -246,9 +241,7 @@ class Device:
 
     def reset(self) -> None:
         """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid."""
-        self._programs.clear()
-        self._found.clear()
-        self._missing.clear()
+        self._known.clear()
         check(lib.vgc_reset(self._handle.pointer))
 
     def claim_queue(self) -> None:
@@ -408,7 +401,7 @@ class Device:
         if kind not in SOURCE_KINDS:
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source
-        self._missing.clear()
+        self._known.forget()
         return Program(self._handle, data, options, SOURCE_KINDS[kind], register=True, keep=keep)
 
     def unregister(self, name: str) -> None:
@@ -417,33 +410,26 @@ class Device:
 
         :raise errors.NotFound: no registered program has one.
         """
-        self._found.pop(name, None)
+        self._known.forget()
         check(lib.vgc_unregister(self._handle.pointer, name.encode()))
 
     def function(self, name: str) -> Function:
         """Finds a function by its name: of a program that was compiled here, of the VM, or of the host.
 
+        One of the VM ends with its registered program: find it again if it is registered anew.
+
         :raise errors.NotFound: nothing has this name.
         :raise errors.CompileError: its registered program does not compile any more.
         """
-        for program in reversed(self._programs):
-            if program.is_loaded:
-                try:
-                    return program[name]
-                except errors.NotFound:
-                    continue
-        if name not in self._found:
-            self._found[name] = FoundFunction(self._handle, name).function
-        return self._found[name]
+        return self._known.find(name)
 
     def list_functions(self) -> list[ListedFunction]:
         """Lists functions that all processes of the VM find: those that were registered, and those of the host."""
         return list_functions(self._handle)
 
     def _add(self, source: bytes | Sequence[Unit], options: Sequence[str], kind: int) -> Program:
-        self._missing.clear()
         program = Program(self._handle, source, options, kind)
-        self._programs = [*(known for known in self._programs if known.is_loaded), program]
+        self._known.add(program)
         return program
 
     def stream(self) -> Stream:
@@ -466,16 +452,6 @@ class Device:
         check(lib.vgc_synchronize(self._handle.pointer))
         self._handle.show_output()
 
-    def _find_function(self, name: str) -> Function | None:
-        """Function of the device, by which arguments are packed; None: it is only known by name."""
-        if name in self._missing:
-            return None
-        try:
-            return self.function(name)
-        except (errors.NotFound, errors.CompileError):
-            self._missing.add(name)
-            return None
-
     def call(
         self,
         name: str,
@@ -495,16 +471,17 @@ class Device:
         :raise TypeError: an argument does not fit its parameter.
         :raise errors.VgcError: the call failed.
         """
-        function = self.function(name)
+        function = self._known.of_call(name)
         packed, keep = arguments.pack_call(function.name, function.params, args)
         where = geometry(grid, block, shared_bytes, stream, cooperative)
         device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
-        done = job.run_kernel(
-            self._handle,
-            lambda out: lib.vgc_call(device, word, where, packed, len(args), out),
-            asynchronous=stream is not None,
-            keep=(keep, tuple(args)),
-        )
+        with self._known.calling(name):
+            done = job.run_kernel(
+                self._handle,
+                lambda out: lib.vgc_call(device, word, where, packed, len(args), out),
+                asynchronous=stream is not None,
+                keep=(keep, tuple(args)),
+            )
         return stream.track(done) if stream is not None and isinstance(done, job.Job) else done
 
     def local(self, name: str) -> Callable[[_Local], _Local]:

@@ -14,6 +14,7 @@ from guest_driver._lib import check, ffi, lib
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import VgcError, from_result
 from guest_driver.handle import Handle
+from guest_driver.known_functions import KnownFunctions
 from guest_driver.program import Extent, Function, geometry
 
 Side = Literal["cpu", "host"]
@@ -80,12 +81,12 @@ class NamedFunctions:
 
     Without a device (None) all calls run in this process, as in a VM that has none.
 
-    :param find: finds a kernel by name among the device's programs; None if there is no such kernel.
+    :param known: functions of the device, by whose parameters arguments are packed.
     """
 
-    def __init__(self, handle: Handle | None = None, find: Callable[[str], Function | None] | None = None) -> None:
+    def __init__(self, handle: Handle | None = None, known: KnownFunctions | None = None) -> None:
         self._handle = handle
-        self._find = find if find is not None else lambda _name: None
+        self._known = known
         self._locals: dict[str, Callable[..., object]] = {}
         self._lock = threading.Lock()
 
@@ -201,20 +202,20 @@ class NamedFunctions:
         self, name: str, where: Any, args: Sequence[Any], choice: Any, buffers: Sequence[tuple[Any, Any]]
     ) -> VgcError | None:
         """Calls the function on the host. Returns its refusal if the call is to go on on the CPU: `choice` says so."""
-        assert self._handle is not None  # vgc_choose has found a host
-        function = self._find(name)
-        linker_name, packed, keep = _host_args(name, function, args)
+        assert self._handle is not None and self._known is not None  # noqa: PT018  vgc_choose has found a host
         device = self._handle.pointer
         in_place = [memory for value, memory in buffers if isinstance(value, InOut)] if choice.writes_in_place else []
         saved = [bytes(ffi.buffer(memory)) for memory in in_place]
         begin_ns = time.perf_counter_ns()
         try:
-            job.run_kernel(
-                self._handle,
-                lambda out: lib.vgc_call(device, linker_name, where, packed, len(args), out),
-                asynchronous=False,
-                keep=(keep, tuple(args), [memory for _, memory in buffers]),
-            )
+            with self._known.calling(name):
+                linker_name, packed, keep = _host_args(name, self._known.if_known(name), args)
+                job.run_kernel(
+                    self._handle,
+                    lambda out: lib.vgc_call(device, linker_name, where, packed, len(args), out),
+                    asynchronous=False,
+                    keep=(keep, tuple(args), [memory for _, memory in buffers]),
+                )
         except VgcError as error:
             took_ns = time.perf_counter_ns() - begin_ns
             if not lib.vgc_choice_end(device, _word(name), choice, error.result, took_ns):

@@ -102,6 +102,34 @@ def test_a_call_by_name_finds_it_beside_a_local_version(host: GuestHost, dev: vg
             assert np.array_equal(out, sign * 3 * data)
 
 
+def test_a_call_goes_on_on_the_cpu_if_the_device_is_lost_before_the_function_was_looked_up(
+    host: GuestHost, dev: vgc.Device
+) -> None:
+    dev.register(SCALE)
+    calls = []
+    dev.functions.register("scale", lambda *_args: calls.append(1))
+    data, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    host.lose_worker()
+    outcome = dev.call_named("scale", 8, 3, vgc.In(data), vgc.Out(out), falls_back=True, grid=1, block=8)
+    assert (outcome.side, outcome.fell_back, calls) == ("cpu", True, [1])
+    assert isinstance(outcome.host_error, vgc.DeviceLost)
+
+
+def test_a_function_that_is_registered_anew_is_another_one(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
+    dev.register(SCALE)
+    assert scaled(dev) == SCALED
+    old = dev.function("scale")
+    with open_device(host.link, tmp_path / "state") as other:
+        other.unregister("scale")
+        other.register(SCALE.replace("float by", "double by"))
+    with pytest.raises(vgc.InvalidArgument, match="argument 1 is a value of 4 bytes; the function takes 8 bytes there"):
+        scaled(dev)
+    assert scaled(dev) == SCALED
+    assert [param.size for param in dev.function("scale").params] == [4, 8, 8, 8]
+    with pytest.raises(vgc.NotFound):
+        old.launch(1, 1, 0, 0, 0, 0)
+
+
 def test_a_contexts_own_function_comes_first(dev: vgc.Device) -> None:
     dev.register(SCALE)
     own = dev.compile(OTHER)
@@ -236,7 +264,7 @@ def test_it_registers_until_its_memory_is_used_up(dev: vgc.Device) -> None:
 
 @contextmanager
 def unregistering(host: GuestHost, state_dir: Path, name: str) -> Iterator[threading.Event]:
-    """Another process of the guest has begun to unregister a function; the event says that it has ended.
+    """Has begun to unregister a function, in a second context; the event says that it has ended.
 
     Its end is waited for behind the block.
     """

@@ -124,7 +124,7 @@ class Rig:
     def __post_init__(self) -> None:
         self.compiles: list[tuple[Compile, bytes]] = []
         self.said: list[WorkerMessage] = []
-        """What the worker has told the daemon, beside requests to compile."""
+        """Messages of the worker to the daemon, but for requests to compile."""
         self.programs: list[int] = []
         self.sources = SourceFiles([fd.release() for fd in sources.make()])
         self.server = ColdServer(self.engine, self.plane, self._take_message, self.sources)
