@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.arguments import Param, ParamKind
+from guest_driver.local_functions import duration
+from virtio_proto.parameter_text import signature
 
 if TYPE_CHECKING:
     from guest_driver.handle import Handle
-
-_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
-_SHORT: Final = {
-    ParamKind.INTEGER: "int",
-    ParamKind.FLOAT: "float",
-    ParamKind.OTHER: "struct",
-    ParamKind.UNKNOWN: "any",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +42,7 @@ class ListedFunction:
     @property
     def signature(self) -> str:
         """Name and types of the parameters."""
-        return f"{self.name}({', '.join(map(_type_of, self.params))})"
-
-
-def _type_of(param: Param) -> str:
-    if param.kind is ParamKind.POINTER:
-        return "pointer"
-    return f"{_SHORT[param.kind]}{8 * param.size}"
+        return signature(self.name, ((param.kind, param.size) for param in self.params))
 
 
 def list_functions(handle: Handle) -> list[ListedFunction]:
@@ -91,18 +79,17 @@ def describe(functions: Sequence[ListedFunction]) -> str:
     for one in functions:
         state = "broken" if one.problem else "kept" if one.is_kept else "registered"
         where = f"{one.program} {state}" if one.program else "host"
-        rows.append((one.signature, where, str(one.launches), _duration(one.mean_ns), _duration(one.p99_ns)))
+        rows.append(
+            (
+                one.signature,
+                where,
+                str(one.launches),
+                duration(round(one.mean_ns), one.launches),
+                duration(one.p99_ns, one.p99_ns),
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     problems = {one.program: one.problem for one in functions if one.problem}
     lines += [f"program {program} is broken: {problem.strip()}" for program, problem in problems.items()]
     return "\n".join(lines)
-
-
-def _duration(nanoseconds: float) -> str:
-    if not nanoseconds:
-        return "-"
-    for factor, unit in _UNITS:
-        if nanoseconds >= factor:
-            return f"{nanoseconds / factor:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"

@@ -16,16 +16,8 @@ from typing import Final, Self, TypeVar
 from tests.limits import ANSWERS_WITHIN_S
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.worker_protocol import protocol
-from vhost_backend.worker_protocol.protocol import (
-    NUM_SOURCES,
-    Ack,
-    DaemonMessage,
-    Ping,
-    Ready,
-    Setup,
-    VringStop,
-    WorkerMessage,
-)
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
+from vhost_backend.worker_protocol.protocol import Ack, DaemonMessage, Ping, Ready, Setup, VringStop, WorkerMessage
 from vhost_backend.worker_protocol.registration_messages import Registered
 
 TIMEOUT_S: Final = ANSWERS_WITHIN_S

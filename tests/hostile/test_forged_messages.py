@@ -34,7 +34,8 @@ from vhost_backend.worker_protocol.budgets import QUEUE_MESSAGES
 from vhost_backend.worker_protocol.control_messages import NO_CONTROL, ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Mark, MarkBudget, Marks
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES, CodeNames, CodeRange, Compile, Log, Program, Stats
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
+from vhost_backend.worker_protocol.protocol import CodeNames, CodeRange, Compile, Log, Program, Stats
 from vhost_backend.worker_protocol.registration_messages import Register, Registered, Restore, Unregister
 from virtio_proto.schema import LIMITS, ProgramKind
 

@@ -14,7 +14,8 @@ from vhost_backend.channels import packets
 from vhost_backend.channels.packets import Kind, PacketError
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.codec import MAX_PACKET_BYTES, Message, ProtocolError
-from vhost_backend.worker_protocol.protocol import MAX_OPTIONS, WORKER_MESSAGES, Compile, Log
+from vhost_backend.worker_protocol.program_terms import MAX_OPTIONS
+from vhost_backend.worker_protocol.protocol import WORKER_MESSAGES, Compile, Log
 
 OF_WORKERS: Final = [example for example in EXAMPLES if isinstance(example, WORKER_MESSAGES)]
 MOST_BYTES: Final = 4 * MAX_PACKET_BYTES

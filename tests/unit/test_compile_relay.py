@@ -18,7 +18,8 @@ from vhost_backend.errors import HostError
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import sources
 from vhost_backend.worker_protocol.link import WorkerLink
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Compile, Program
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
+from vhost_backend.worker_protocol.protocol import Compile, Program
 from virtio_proto.schema import ProgramKind
 
 

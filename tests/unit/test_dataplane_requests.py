@@ -19,7 +19,8 @@ from vhost_backend.engines.cpu import CpuEngine
 from vhost_backend.engines.null import NullEngine, make_kernel
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker.plane import DataPlaneError
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES, Program
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
+from vhost_backend.worker_protocol.protocol import Program
 from virtio_proto import schema
 from virtio_proto.schema import LaunchFlag, Opcode, ParamKind, Status
 

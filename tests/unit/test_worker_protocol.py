@@ -40,11 +40,11 @@ from vhost_backend.worker_protocol.migration_messages import (
     MigrationSave,
     Saved,
 )
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from vhost_backend.worker_protocol.protocol import (
     DAEMON_MESSAGES,
     MAX_FUNCTION_NAME,
     MAX_FUNCTIONS,
-    NUM_SOURCES,
     NUM_STATUSES,
     WORKER_MESSAGES,
     Ack,

@@ -19,7 +19,7 @@ from vhost_backend.config.daemon import VmConfig
 from vhost_backend.cores import threads
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.engines.base import HostView
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from virtio_proto.schema import LIMITS
 
 _MIB: Final = 1 << 20

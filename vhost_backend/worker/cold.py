@@ -28,13 +28,8 @@ from vhost_backend.worker.sources import SourceFiles
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.codec import close_fds
 from vhost_backend.worker_protocol.marks import MarkBudget
-from vhost_backend.worker_protocol.protocol import (
-    MAX_OPTION_CHARS,
-    MAX_OPTIONS,
-    Compile,
-    Program,
-    WorkerMessage,
-)
+from vhost_backend.worker_protocol.program_terms import MAX_OPTION_CHARS, MAX_OPTIONS
+from vhost_backend.worker_protocol.protocol import Compile, Program, WorkerMessage
 from vhost_backend.worker_protocol.registration_messages import Register, Restore, Unregister, digest_of
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Opcode, ProgramFlag, ProgramKind, Status

@@ -18,6 +18,7 @@ from vhost_backend.worker.main_loop import MainLoop
 from vhost_backend.worker.plane import DataPlane, DataPlaneError, PlaneLimits
 from vhost_backend.worker.sources import SourceFiles
 from vhost_backend.worker_protocol import codec, gate_pages, protocol
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from vhost_backend.worker_protocol.protocol import Ack, CallListener, Log, Ready, Setup
 from virtio_proto.schema import LIMITS
 
@@ -78,7 +79,7 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *more_fds: in
         )
         if setup.arena.size:
             engine.set_arena(setup.arena.base, setup.arena.size)
-        sources, rest = SourceFiles(more_fds[: protocol.NUM_SOURCES]), more_fds[protocol.NUM_SOURCES :]
+        sources, rest = SourceFiles(more_fds[:NUM_SOURCES]), more_fds[NUM_SOURCES:]
         control_fds, gate_fds = (rest[: -gate_pages.NUM_FDS], rest[-gate_pages.NUM_FDS :]) if setup.gate else (rest, ())
         needs = engine.needs
         attachment = _attachment(setup, control_fds)

@@ -27,25 +27,17 @@ from vhost_backend.worker_protocol.registration_messages import (
     Restore,
     Unregister,
 )
-from virtio_proto.schema import ParamKind, Status
+from virtio_proto.parameter_text import signature
+from virtio_proto.schema import Status
 
-_KINDS: Final = {
-    ParamKind.INTEGER: "int",
-    ParamKind.FLOAT: "float",
-    ParamKind.OTHER: "struct",
-    ParamKind.UNKNOWN: "any",
-}
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _MAX_REQUEST: Final = (1 << 32) - 1
 
 
 def signature_of(info: FunctionInfo) -> str:
     """Name and parameters of a function, for people: ``saxpy(int32, float32, pointer)``."""
-    params = ", ".join(
-        "pointer" if kind == ParamKind.POINTER else f"{_KINDS.get(ParamKind(kind), 'any')}{8 * size}"
-        for (_, size), kind in zip(info.params, info.kinds(), strict=True)
-    )
-    return _UNPRINTABLE.sub("?", f"{info.short_name}({params})")[:MAX_SIGNATURE]
+    kinds_and_sizes = zip(info.kinds(), (size for _, size in info.params), strict=True)
+    return _UNPRINTABLE.sub("?", signature(info.short_name, kinds_and_sizes))[:MAX_SIGNATURE]
 
 
 def name_in(signature: str) -> str:

@@ -10,7 +10,7 @@ left of it when it is used up would not do for the next worker's start.
 | time on the record socket | `RECORD_SHARE` | likewise; rings fill up and count their losses |
 | time on the bell of a GPU worker's gate | `BELL_SHARE` | it is heard later; turns go on by the clock |
 | time in one turn of the loop | `TURN_S` | others are served first |
-| programs that compile at a time | `NUM_SOURCES` (`protocol`), and so 64 MiB of sources | the worker is replaced |
+| programs that compile at a time | `NUM_SOURCES` (`program_terms`), and so 64 MiB of sources | the worker is replaced |
 | images that the worker has not taken | `IMAGE_BYTES` | further programs are refused |
 | messages that the worker has not read | `QUEUE_MESSAGES`, `QUEUE_BYTES`, `QUEUE_FDS` | the worker is replaced |
 | CPU time that no request explains | `STRAY_SHARE`, of one worker | the worker is replaced |

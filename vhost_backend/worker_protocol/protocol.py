@@ -60,6 +60,7 @@ from vhost_backend.worker_protocol.migration_messages import (
     MigrationMessage,
     Saved,
 )
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES, Options, SourceNumber
 from vhost_backend.worker_protocol.registration_messages import (
     REGISTRATION_MESSAGES,
     Register,
@@ -72,13 +73,8 @@ from virtio_proto.schema import Status
 MAX_PES: Final = 4096
 """Most elements of a worker. The daemon makes tables for as many as a worker claims to have, so it must be bounded."""
 
-NUM_SOURCES: Final = 4
-"""Number of a worker's source files, and so of a VM's programs that compile at a time."""
-
 MAX_REGIONS: Final = 32
 MAX_QUEUES: Final = 64
-MAX_OPTIONS: Final = 256
-MAX_OPTION_CHARS: Final = 4096
 MAX_LOG_CHARS: Final = 10_000
 """Longest compiler log in a `Program`, such that it fits into a packet: UTF-8 may need four bytes per character."""
 MAX_LOG_BYTES: Final = 8 << 10
@@ -103,10 +99,6 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 # --------------------------------------------------------------------------------------------------
 # Parts of messages
 # --------------------------------------------------------------------------------------------------
-
-
-Option: TypeAlias = Annotated[str, Meta(max_length=MAX_OPTION_CHARS, pattern=r"\A[^\0]*\Z")]
-"""Argument of a compiler: a text without NUL, which no argument can hold."""
 
 
 class EngineSetup(Part, frozen=True):
@@ -365,8 +357,8 @@ class Compile(Message, frozen=True):
     request: U32
     context: U32
     program_kind: U32
-    options: Annotated[tuple[Option, ...], Meta(max_length=MAX_OPTIONS)]
-    source: Annotated[int, Meta(ge=0, le=NUM_SOURCES - 1)]
+    options: Options
+    source: SourceNumber
 
 
 class CodeNames(Message, frozen=True):

@@ -21,6 +21,7 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 from msgspec import Meta
 
 from vhost_backend.worker_protocol.codec import U32, Message
+from vhost_backend.worker_protocol.program_terms import Options, SourceNumber
 
 MAX_SIGNATURES: Final = 48
 """Most functions of a program whose signatures the daemon keeps, for people."""
@@ -42,8 +43,8 @@ class Register(Message, frozen=True):
     TYPE: ClassVar[str] = "register"
     request: U32
     program_kind: U32
-    options: Annotated[tuple[Annotated[str, Meta(max_length=4096, pattern=r"\A[^\0]*\Z")], ...], Meta(max_length=256)]
-    source: Annotated[int, Meta(ge=0, le=3)]
+    options: Options
+    source: SourceNumber
     keep: bool  # through restarts of guest and daemon
     num_functions: U32
     signatures: Signatures  # of the first of them

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from vhost_backend.fds import Fd
-from vhost_backend.worker_protocol.protocol import NUM_SOURCES
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 
 
 def make() -> tuple[Fd, ...]:

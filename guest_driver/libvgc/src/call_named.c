@@ -90,7 +90,7 @@ int vgc_choose(struct vgc_device *device, const char *name, const struct vgc_arg
 {
     static const struct vgc_choice_options DEFAULTS;
     options = options != NULL ? options : &DEFAULTS;
-    int result = vgc_named_check(name);
+    int result = vgc_check_name(name);
     if (result != VGC_OK)
         return result;
     if (options->side > VGC_SIDE_HOST)
@@ -259,7 +259,7 @@ int vgc_call_named(struct vgc_device *device, const char *name, const struct vgc
 int vgc_choice_rows(struct vgc_device *device, const char *name, struct vgc_choice_row *rows, uint32_t room,
                     uint32_t *count)
 {
-    int result = vgc_named_check(name);
+    int result = vgc_check_name(name);
     *count = 0;
     if (result != VGC_OK)
         return result;

@@ -251,12 +251,12 @@ static int add_buffers(struct call *call, struct vgc_message *message)
 static int begin_call(struct call *call, struct vgc_message *message, const char *name,
                       const struct vgc_geometry *geometry, bool wait)
 {
-    size_t name_len = strlen(name);
-    if (name_len == 0 || name_len > VGC_MAX_NAME)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", name_len, VGC_MAX_NAME);
+    int result = vgc_check_name(name);
+    if (result != VGC_OK)
+        return result;
     if ((call->device->config.device_features & VGC_F_CALL) == 0)
         return vgc_fail(VGC_UNSUPPORTED, "this device has no CALL: load the program and launch its function");
-    int result = vgc_check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
+    result = vgc_check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
     if (result == VGC_OK)
         result = vgc_check_usable(call->device);
     if (result == VGC_OK)

@@ -134,6 +134,14 @@ int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, ui
     return vgc_message_begin_on(message, queue, opcode, device->context, stream, wait);
 }
 
+int vgc_check_name(const char *name)
+{
+    size_t len = name != NULL ? strlen(name) : 0;
+    if (len == 0 || len > VGC_MAX_NAME)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", len, VGC_MAX_NAME);
+    return VGC_OK;
+}
+
 size_t vgc_message_room(const struct vgc_message *message)
 {
     return VGC_SLOT_REQUEST_BYTES - message->request_len;

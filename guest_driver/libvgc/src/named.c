@@ -78,14 +78,6 @@ struct vgc_named_table *vgc_named_table_of(const struct vgc_device *device)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-int vgc_named_check(const char *name)
-{
-    size_t len = name != NULL ? strlen(name) : 0;
-    if (len == 0 || len > VGC_MAX_NAME)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", len, VGC_MAX_NAME);
-    return VGC_OK;
-}
-
 static uint64_t hash_of(const void *bytes, size_t len, uint64_t hash)
 {
     for (size_t i = 0; i < len; i++)
@@ -507,7 +499,7 @@ static int add_local(struct vgc_named_table *table, const char *name, vgc_local_
 int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_call function, void *user)
 {
     struct vgc_named_table *table;
-    int result = vgc_named_check(name);
+    int result = vgc_check_name(name);
     if (result == VGC_OK)
         result = table_of(device, &table);
     if (result != VGC_OK)
@@ -520,7 +512,7 @@ int vgc_local_register(struct vgc_device *device, const char *name, vgc_local_ca
 
 int vgc_local_unregister(struct vgc_device *device, const char *name)
 {
-    int result = vgc_named_check(name);
+    int result = vgc_check_name(name);
     if (result != VGC_OK)
         return result;
     struct vgc_named_table *table = vgc_named_table_of(device);

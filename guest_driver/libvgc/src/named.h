@@ -36,6 +36,5 @@ enum vgc_rule_side vgc_named_rule(const struct vgc_named_table *table, struct vg
 bool vgc_named_is_inherited(const struct vgc_named_table *table);
 /* Until when the host is taken for silent, having left a call unanswered. */
 _Atomic uint64_t *vgc_named_silence(struct vgc_named_table *table);
-int vgc_named_check(const char *name);
 
 #endif

@@ -7,17 +7,14 @@
 
 enum { RESPONSE_BYTES = 128 << 10 };
 
-static const char *name_at(const struct vgc_program *program, uint32_t offset, uint32_t len)
+char *vgc_text_of(const char *strings, uint32_t size, uint32_t offset, uint32_t len)
 {
-    const struct vgc_program_table *table = program->table;
-    if (offset > table->strings_len || len > table->strings_len - offset)
+    char *text = offset > size || len > size - offset ? NULL : malloc((size_t)len + 1);
+    if (text == NULL)
         return NULL;
-    char *name = malloc((size_t)len + 1);
-    if (name == NULL)
-        return NULL;
-    memcpy(name, program->strings + offset, len);
-    name[len] = '\0';
-    return name;
+    memcpy(text, strings + offset, len);
+    text[len] = '\0';
+    return text;
 }
 
 static void free_program(struct vgc_program *program)
@@ -71,6 +68,7 @@ static bool param_is_sound(const struct vgc_param_entry *param, uint32_t param_b
 static bool make_functions(struct vgc_program *program)
 {
     uint32_t count = program->table->num_functions;
+    uint32_t strings_len = program->table->strings_len;
     program->functions = calloc(VGC_MAX(count, 1u), sizeof(*program->functions));
     if (program->functions == NULL)
         return false;
@@ -85,8 +83,8 @@ static bool make_functions(struct vgc_program *program)
         function->program = program;
         function->entry = entry;
         function->params = program->params + entry->first_param;
-        function->name = name_at(program, entry->name_off, entry->name_len);
-        function->short_name = name_at(program, entry->short_off, entry->short_len);
+        function->name = vgc_text_of(program->strings, strings_len, entry->name_off, entry->name_len);
+        function->short_name = vgc_text_of(program->strings, strings_len, entry->short_off, entry->short_len);
         if (function->name == NULL || function->short_name == NULL)
             return false;
         for (uint32_t p = 0; p < entry->num_params; p++)

@@ -31,6 +31,9 @@ struct vgc_program {
 int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered, void *payload, uint64_t len,
                      struct vgc_program **program);
 
+/* A copy of a text in an answer's strings, which take `size` bytes; NULL: it does not lie there, or there is no memory.
+ */
+char *vgc_text_of(const char *strings, uint32_t size, uint32_t offset, uint32_t len);
 /* Unloads a program of this process's context, or unregisters one. */
 int vgc_program_end(struct vgc_device *device, uint32_t id);
 

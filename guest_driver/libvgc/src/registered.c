@@ -19,7 +19,7 @@ static int ask(struct vgc_device *device, uint16_t opcode, const void *body, siz
 {
     struct vgc_message message;
     uint8_t *staging = NULL;
-    uint8_t *copy = malloc(room + 1);
+    uint8_t *copy = calloc(1, room);
     struct vgc_copy_back *back = malloc(sizeof(*back));
     *payload = NULL;
     int result = copy == NULL || back == NULL ? vgc_fail(VGC_SYSTEM, "out of memory in the guest")
@@ -46,15 +46,6 @@ static int ask(struct vgc_device *device, uint16_t opcode, const void *body, siz
     else
         free(copy);
     return result;
-}
-
-static int check_name(const char *name, size_t *len)
-{
-    *len = strnlen(name, VGC_MAX_NAME + 1);
-    if (*len == 0 || *len > VGC_MAX_NAME)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "a function name of %zu bytes; allowed: 1 to %d", strlen(name),
-                        VGC_MAX_NAME);
-    return VGC_OK;
 }
 
 /* ---- by name -------------------------------------------------------------------------------- */
@@ -88,19 +79,19 @@ int vgc_function_find(struct vgc_device *device, const char *name, struct vgc_fu
     struct vgc_program *program = NULL;
     uint8_t *payload, *table = NULL;
     uint64_t len = 0;
-    size_t name_len;
     *function = NULL;
-    int result = check_name(name, &name_len);
+    int result = vgc_check_name(name);
     if (result == VGC_OK)
         result = vgc_check_usable(device);
     if (result != VGC_OK)
         return result;
+    size_t name_len = strlen(name);
     struct vgc_body_lookup body = {.name_len = (uint32_t)name_len};
     result =
         ask(device, VGC_OP_FUNCTION_LOOKUP, &body, sizeof(body), name, name_len, LOOKUP_BYTES, &payload, &response);
     if (result != VGC_OK)
         return result;
-    memcpy(&entry, payload, sizeof(entry));
+    memcpy(&entry, payload, sizeof(entry)); /* of zeroes, if the payload is shorter */
     if (response.payload_len < sizeof(entry) || response.payload_len > LOOKUP_BYTES ||
         entry.num_params > (response.payload_len - sizeof(entry)) / sizeof(struct vgc_param_entry))
         result = vgc_fail(VGC_INTERNAL, "the device answered with a function that contradicts itself");
@@ -127,7 +118,7 @@ struct page {
     struct vgc_function_list head;
     const uint8_t *functions;
     const struct vgc_param_entry *params;
-    char *strings;
+    const char *strings;
 };
 
 static bool locate(uint8_t *payload, uint64_t len, struct page *page)
@@ -139,21 +130,8 @@ static bool locate(uint8_t *payload, uint64_t len, struct page *page)
     uint64_t strings_at = params_at + (uint64_t)page->head.num_params * sizeof(struct vgc_param_entry);
     page->functions = payload + sizeof(page->head);
     page->params = (const void *)(payload + params_at);
-    page->strings = (char *)payload + strings_at;
+    page->strings = (const char *)payload + strings_at;
     return strings_at + page->head.strings_len == len;
-}
-
-/* A copy of a text, which is freed with the list; NULL: it does not lie in the strings. */
-static char *text_at(const struct page *page, uint32_t offset, uint32_t len)
-{
-    if (offset > page->head.strings_len || len > page->head.strings_len - offset)
-        return NULL;
-    char *text = malloc((size_t)len + 1);
-    if (text == NULL)
-        return NULL;
-    memcpy(text, page->strings + offset, len);
-    text[len] = '\0';
-    return text;
 }
 
 static void free_listed(struct vgc_listed *listed)
@@ -167,10 +145,12 @@ static void free_listed(struct vgc_listed *listed)
 static bool read_listed(const struct page *page, uint32_t index, struct vgc_listed *listed)
 {
     struct vgc_listed_function from;
+    const char *strings = page->strings;
+    uint32_t size = page->head.strings_len;
     memcpy(&from, page->functions + index * sizeof(from), sizeof(from));
-    *listed = (struct vgc_listed){.name = text_at(page, from.name_off, from.name_len),
-                                  .short_name = text_at(page, from.short_off, from.short_len),
-                                  .problem = text_at(page, from.text_off, from.text_len),
+    *listed = (struct vgc_listed){.name = vgc_text_of(strings, size, from.name_off, from.name_len),
+                                  .short_name = vgc_text_of(strings, size, from.short_off, from.short_len),
+                                  .problem = vgc_text_of(strings, size, from.text_off, from.text_len),
                                   .program = from.program,
                                   .is_of_host = from.origin == VGC_FUNCTION_ORIGIN_HOST,
                                   .is_kept = (from.flags & VGC_FUNCTION_FLAG_KEPT) != 0,
@@ -285,8 +265,7 @@ static uint32_t program_of(const struct vgc_listing *listing, const char *name)
 int vgc_unregister(struct vgc_device *device, const char *name)
 {
     struct vgc_listing *listing;
-    size_t len;
-    int result = check_name(name, &len);
+    int result = vgc_check_name(name);
     if (result == VGC_OK)
         result = vgc_functions(device, &listing);
     if (result != VGC_OK)
