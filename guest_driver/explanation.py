@@ -98,17 +98,27 @@ def _rule(rules: str, times: Times) -> str | None:
     return {lib.VGC_SIDE_CPU: "CPU", lib.VGC_SIDE_HOST: "host"}.get(side[0])
 
 
-def next_side(times: Times, rules: str) -> tuple[str, str]:
-    """Side of the next call, but for those that try the other side; and the reason."""
+def next_side(times: Times, known: Sequence[Times], rules: str) -> tuple[str, str]:
+    """Side of the next call, and the reason; `known` are all times of the function on the device."""
     rule = _rule(rules, times)
     if rule is not None:
         return rule, "by a rule in VGC_SIDE"
-    if times.host_samples == 0:
-        return "CPU", "the host is slower, or not there, at other sizes"
-    if times.cpu_samples == 0:
-        return "host", "the CPU is slower, or not there, at other sizes"
-    slow, fast = max(times.host_ns, times.cpu_ns), max(min(times.host_ns, times.cpu_ns), 1)
-    return "CPU" if times.cpu_ns < times.host_ns else "host", f"{slow / fast:.3g} times as fast"
+    rows, choice = ffi.new("struct vgc_choice_row[]", len(known)), ffi.new("struct vgc_choice *")
+    for row, one in zip(rows, known, strict=True):
+        row.size_from, row.host_ns, row.cpu_ns = one.size_from, one.host_ns, one.cpu_ns
+        row.host_samples, row.cpu_samples = one.host_samples, one.cpu_samples
+    check(lib.vgc_choice_pick(rows, len(known), times.size_from, choice))
+    side = "CPU" if choice.side == lib.VGC_SIDE_CPU else "host"
+    slow, fast = max(choice.host_ns, choice.cpu_ns), max(min(choice.host_ns, choice.cpu_ns), 1)
+    if choice.why == lib.VGC_WHY_TRIED:
+        return side, "to measure it"
+    return side, f"{slow / fast:.3g} times as fast{_inferred(times)}"
+
+
+def _inferred(times: Times) -> str:
+    """Says which side's time follows from those of other sizes."""
+    unknown = [side for side, samples in (("host", times.host_samples), ("CPU", times.cpu_samples)) if samples == 0]
+    return f", going by the {unknown[0]}'s times for other sizes" if unknown else ""
 
 
 def _bytes(size: int) -> str:
@@ -128,10 +138,11 @@ def _function(known: Sequence[Times], rules: str) -> Iterator[str]:
     """Lines about one function: a table for each device."""
     for host in dict.fromkeys(times.host for times in known):
         rows: list[tuple[str, ...]] = [("size", "host", "samples", "CPU", "samples", "side", "why")]
-        for times in sorted((t for t in known if t.host == host), key=lambda t: t.size_from):
+        here = sorted((t for t in known if t.host == host), key=lambda t: t.size_from)
+        for times in here:
             host_cells = (duration(times.host_ns, times.host_samples), str(times.host_samples))
             cpu_cells = (duration(times.cpu_ns, times.cpu_samples), str(times.cpu_samples))
-            rows.append((f"from {_bytes(times.size_from)}", *host_cells, *cpu_cells, *next_side(times, rules)))
+            rows.append((f"from {_bytes(times.size_from)}", *host_cells, *cpu_cells, *next_side(times, here, rules)))
         yield f"on {host}:"
         yield from (f"  {line}" for line in _table(rows))
 

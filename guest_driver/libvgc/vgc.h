@@ -617,6 +617,10 @@ VGC_API int vgc_choice_rule(const char *rules, const char *name, uint64_t size, 
 /* Measured times of a function: up to `room` rows, in ascending order; *count: how many there are. */
 VGC_API int vgc_choice_rows(struct vgc_device *device, const char *name, struct vgc_choice_row *rows, uint32_t room,
                             uint32_t *count);
+/* The side of the next call of this size by measured times alone, of which `rows` are all: `size_from`, times and
+ * samples count. In *choice are side, why and the expected times. */
+VGC_API int vgc_choice_pick(const struct vgc_choice_row *rows, uint32_t num_rows, uint64_t size,
+                            struct vgc_choice *choice);
 /* Writes measured times to the file that keeps them, as closing the device and the end of the process do. */
 VGC_API void vgc_choice_keep(struct vgc_device *device);
 /* That file: $VGC_CHOICE_FILE, or one in the user's folder for caches. VGC_NOT_FOUND: none. */

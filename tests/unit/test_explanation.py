@@ -58,8 +58,18 @@ def test_each_size_has_its_times_and_its_side(capsys: pytest.CaptureFixture[str]
         "from 1.5 MiB 100 us 9 2.5 ms 3 host 25 times as fast",
         "on device 00000000000000bb:",
         "size host samples CPU samples side why",
-        "from 1 KiB 5 us 9 - 0 host the CPU is slower, or not there, at other sizes",
+        "from 1 KiB 5 us 9 - 0 CPU to measure it",
     ]
+
+
+def test_a_side_that_was_not_measured_at_a_size_is_judged_by_other_sizes(
+    capsys: pytest.CaptureFixture[str], times: Path
+) -> None:
+    lines = ("20 100000 9 10000 9", "38 0 0 7000000 9", "40 110000 9 10000000 9")
+    times.write_text("".join(f"00000000000000aa mixed {line} # Software GPU\n" for line in lines))
+    (middle,) = (row for row in rows(explained(capsys, "mixed")) if row.startswith("from 512 KiB"))
+    assert middle.startswith("from 512 KiB - 0 7 ms 9 host ")
+    assert middle.endswith(" times as fast, going by the host's times for other sizes")
 
 
 def test_rules_come_before_times(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,15 @@ static void choose_only(struct vgc_choice *choice, uint32_t side)
     choice->why = VGC_WHY_ONLY;
 }
 
+static void choose_faster(const struct vgc_sizes *sizes, struct vgc_choice *choice)
+{
+    struct vgc_pick pick = vgc_sizes_pick(sizes, choice->size);
+    choice->side = pick.side == VGC_TIMED_CPU ? VGC_SIDE_CPU : VGC_SIDE_HOST;
+    choice->why = pick.is_try ? VGC_WHY_TRIED : VGC_WHY_FASTER;
+    choice->host_ns = pick.expected[VGC_TIMED_GPU];
+    choice->cpu_ns = pick.expected[VGC_TIMED_CPU];
+}
+
 /* Choice for a function that is, or may be, on both sides. */
 static void choose_side(const struct vgc_named_table *table, struct vgc_named *named, const char *type,
                         struct vgc_choice *choice)
@@ -52,11 +61,7 @@ static void choose_side(const struct vgc_named_table *table, struct vgc_named *n
         choice->why = VGC_WHY_RULE;
         return;
     }
-    struct vgc_pick pick = vgc_sizes_pick(&named->sizes, choice->size);
-    choice->side = pick.side == VGC_TIMED_CPU ? VGC_SIDE_CPU : VGC_SIDE_HOST;
-    choice->why = pick.is_try ? VGC_WHY_TRIED : VGC_WHY_FASTER;
-    choice->host_ns = pick.expected[VGC_TIMED_GPU];
-    choice->cpu_ns = pick.expected[VGC_TIMED_CPU];
+    choose_faster(&named->sizes, choice);
 }
 
 /* A host that is lost, or was silent a moment ago, need not be asked by a call that may go on without it. */
@@ -283,5 +288,21 @@ int vgc_choice_rows(struct vgc_device *device, const char *name, struct vgc_choi
                 .why = next.why};
         (*count)++;
     }
+    return VGC_OK;
+}
+
+int vgc_choice_pick(const struct vgc_choice_row *rows, uint32_t num_rows, uint64_t size, struct vgc_choice *choice)
+{
+    struct vgc_sizes sizes = {0};
+    for (uint32_t i = 0; i < num_rows; i++) {
+        const struct vgc_times_line line = {
+            .size_class = vgc_size_class_of(rows[i].size_from),
+            .ns = {[VGC_TIMED_GPU] = rows[i].host_ns, [VGC_TIMED_CPU] = rows[i].cpu_ns},
+            .samples = {[VGC_TIMED_GPU] = rows[i].host_samples, [VGC_TIMED_CPU] = rows[i].cpu_samples}};
+        vgc_sizes_recall(&sizes, &line);
+    }
+    *choice = (struct vgc_choice){.size = size};
+    choose_faster(&sizes, choice);
+    vgc_sizes_free(&sizes);
     return VGC_OK;
 }
