@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "named.h"
+#include "named_table.h"
 
 static const uint64_t ASK_AGAIN_NS = 10 * VGC_NS_PER_S; /* a host that lacked a function, or was silent */
 
@@ -65,11 +65,11 @@ static void choose_side(const struct vgc_named_table *table, struct vgc_named *n
 }
 
 /* A host that is lost, or was silent a moment ago, need not be asked by a call that may go on without it. */
-static void pass_over(const struct vgc_device *device, struct vgc_named_table *table, struct vgc_choice *choice)
+static void pass_over(const struct vgc_device *device, const struct vgc_named_table *table, struct vgc_choice *choice)
 {
     if (!choice->may_fall_back || choice->side != VGC_SIDE_HOST)
         return;
-    uint64_t until_ns = atomic_load_explicit(vgc_named_silence(table), memory_order_relaxed);
+    uint64_t until_ns = atomic_load_explicit(&table->silent_until_ns, memory_order_relaxed);
     if (atomic_load_explicit(&device->lost, memory_order_relaxed))
         choice->host_result = VGC_DEVICE_LOST;
     else if (until_ns != 0 && vgc_now_ns() < until_ns)
@@ -145,7 +145,7 @@ static void note_failure(const struct vgc_device *device, struct vgc_named_table
                          int result)
 {
     if (result == VGC_NO_ANSWER)
-        *vgc_named_silence(table) = vgc_now_ns() + ASK_AGAIN_NS;
+        table->silent_until_ns = vgc_now_ns() + ASK_AGAIN_NS;
     if (result != VGC_NOT_FOUND)
         return;
     named->missing_programs = device->programs_loaded;

@@ -462,7 +462,7 @@ struct vgc_extent { /* of a box: bytes, rows, slices */
 int vgc_box_send(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src,
                  struct vgc_extent extent, uint32_t stream, uint8_t *staging, struct vgc_job **job);
 
-/* ---- named.c (choice.h and sides.h are below it, named.h beside it) --------------------------- */
+/* ---- named.c (choice.h, named_table.h and sides.h are below it) ------------------------------- */
 
 /* Writes the measured times to their file and frees the table of functions. */
 void vgc_named_close(struct vgc_device *device);
