@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,7 @@ class Job:
             self._settle(self._wait(timeout_s))
         if self._timing is None:
             assert self._error is not None
-            raise self._error
+            raise copy(self._error)  # its traceback would keep this job, and its callers' buffers, in a circle
         return self._timing
 
     def _wait(self, timeout_s: float | None) -> int:
@@ -127,7 +128,7 @@ class Job:
         except NoAnswer:
             raise  # the answer may still come
         except VgcError as error:
-            self._error = error
+            self._error = error.with_traceback(None)
         else:
             fields = ffi.new("struct vgc_timing *")
             check(lib.vgc_job_timing(self._pointer, fields))

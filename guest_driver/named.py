@@ -222,7 +222,7 @@ class NamedFunctions:
                 raise
             for memory, before in zip(in_place, saved, strict=True):
                 ffi.memmove(memory, before, len(before))
-            return error
+            return error.with_traceback(None)  # whose frames would keep the buffers
         lib.vgc_choice_end(device, _word(name), choice, lib.VGC_OK, time.perf_counter_ns() - begin_ns)
         return None
 

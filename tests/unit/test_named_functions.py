@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import threading
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +158,28 @@ def test_call_goes_on_with_its_buffers_as_they_were(
     outcome = twice.call_named("twice", vgc.InOut(x), side="host", falls_back=True)
     assert outcome.host_error is not None
     assert (outcome.side, outcome.fell_back, outcome.host_error.result) == ("cpu", True, status)
+
+
+@pytest.fixture
+def _no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize("falls_back", [True, False])
+def test_call_that_failed_keeps_none_of_its_buffers(twice: vgc.Device, fake: FakeDevice, *, falls_back: bool) -> None:
+    fake.override[Opcode.CALL] = lambda _: Answer(Status.OUT_OF_MEMORY, b"no room")
+    x = twice.region_array(600, "uint8")
+    alive = weakref.ref(x)
+    outcome = None
+    with contextlib.suppress(vgc.OutOfMemory):
+        outcome = twice.call_named("twice", vgc.InOut(x), side="host", falls_back=falls_back)
+    assert (outcome is not None) == falls_back
+    del x
+    assert alive() is None
 
 
 def test_fault_of_a_kernel_is_the_callers(twice: vgc.Device, fake: FakeDevice) -> None:
