@@ -103,8 +103,13 @@ class Daemon:
         ground: Ground | None = None,
         programs: Path | None = None,
     ) -> None:
-        """`programs`: folder of programs that guests keep; None: none are kept. `forks`: server that runs while the daemon does. `source`: of the configuration; None: it cannot be read again.
-        `store`: of added VMs; None: they end with the daemon. `ground`: what the host has; None: it is found now.
+        """Takes what lives as long as the daemon.
+
+        :param forks: server that runs while the daemon does.
+        :param source: of the configuration; None: it cannot be read again.
+        :param store: of added VMs; None: they end with the daemon.
+        :param ground: what the host has; None: it is found now.
+        :param programs: folder of programs that guests keep; None: none are kept.
 
         :raise ConfigError: a key for firmware cannot be used.
         """

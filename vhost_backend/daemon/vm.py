@@ -61,8 +61,12 @@ class Vm:
         control: VmControl | None = None,
         programs: Path | None = None,
     ) -> None:
-        """`programs`: folder of programs that the guest has kept; None: none are kept. `pace`: of the workers' heartbeat; None: they have none. `alarms`, `shares`: the daemon's. `control`: the control system's
-        side of the VM; None: the daemon has no control system.
+        """Takes what outlives the VM's workers.
+
+        :param pace: of the workers' heartbeat; None: they have none.
+        :param alarms: of the daemon, and so `shares`.
+        :param control: the control system's side of the VM; None: the daemon has no control system.
+        :param programs: folder of programs that the guest has kept; None: none are kept.
         """
         self._control = control
         self._log = get_logger(vm=config.name)

@@ -90,8 +90,8 @@ class Programs:
     def add(self, context: int, image_fd: int, size: int) -> LoadedEntry:
         """Charges a program to the quota, and loads it for the context with this engine number, or for the VM.
 
-        :raise DriverError: a program of the VM has one of the names already; the image is not the engine's, or the VM has too many programs or too little memory; nothing
-            of the program is left.
+        :raise DriverError: a program of the VM has one of the names already, the image is not the engine's, or the VM
+            has too many programs or too little memory; nothing of the program is left.
         """
         self.before_change()
         try:
