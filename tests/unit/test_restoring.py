@@ -79,10 +79,10 @@ def test_programs_come_in_their_order_and_problems_are_noted() -> None:
             await turns()
             stage.answers[-1].set_result(Ack(0, not why, why, 0, 0))
         await turns()
-        assert [(one.number, one.ok, one.log[:13]) for one in stage.sent] == [
+        assert [(one.number, one.ok, one.log[:18]) for one in stage.sent] == [
             (1, False, "line 1: error"),
             (2, True, ""),
-            (3, False, "the host coul"),
+            (3, False, "the host could not"),
         ]
         assert [stage.registrations.problem_of(number)[:8] for number in (1, 2, 3)] == ["line 1: ", "", "the host"]
         assert stage.done == 1
