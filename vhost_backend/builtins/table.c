@@ -1,0 +1,42 @@
+/* The table of all built-in functions. */
+#include "vgc_builtins.h"
+
+#include "groups.h"
+
+#include <string.h>
+
+static const struct vgc_builtin_group *const GROUPS[] = {
+    &vgc_builtin_blas, &vgc_builtin_reduce, &vgc_builtin_scan,   &vgc_builtin_sort,   &vgc_builtin_count,
+    &vgc_builtin_fft,  &vgc_builtin_conv,   &vgc_builtin_random, &vgc_builtin_sparse,
+};
+
+enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
+
+const struct vgc_builtin_group *vgc_builtin_group(uint32_t index)
+{
+    return index < NUM_GROUPS ? GROUPS[index] : NULL;
+}
+
+const struct vgc_builtin *vgc_builtin_at(uint32_t index)
+{
+    for (uint32_t i = 0; i < NUM_GROUPS; i++) {
+        if (index < GROUPS[i]->num_builtins)
+            return &GROUPS[i]->builtins[index];
+        index -= GROUPS[i]->num_builtins;
+    }
+    return NULL;
+}
+
+const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len)
+{
+    const struct vgc_builtin *builtin;
+    for (uint32_t i = 0; (builtin = vgc_builtin_at(i)) != NULL; i++)
+        if (strlen(builtin->name) == len && memcmp(builtin->name, name, len) == 0)
+            return builtin;
+    return NULL;
+}
+
+int vgc_builtin_check(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
+{
+    return builtin->check(builtin, params, need, why);
+}

@@ -1,0 +1,186 @@
+/* Parameter blocks of the built-in functions: natural alignment, addresses of eight bytes, as those of kernels.
+ *
+ * A block is the same for all types of a function: factors are doubles, which hold floats exactly. */
+#ifndef VGC_BUILTIN_PARAMS_H
+#define VGC_BUILTIN_PARAMS_H
+
+#include <stdint.h>
+
+struct vgc_axpy_params {
+    int64_t n;
+    double alpha;
+    uint64_t x;
+    int64_t incx;
+    uint64_t y;
+    int64_t incy;
+};
+
+struct vgc_dot_params {
+    int64_t n;
+    uint64_t x;
+    int64_t incx;
+    uint64_t y;
+    int64_t incy;
+    uint64_t result;
+};
+
+struct vgc_nrm2_params {
+    int64_t n;
+    uint64_t x;
+    int64_t incx;
+    uint64_t result;
+};
+
+struct vgc_gemv_params {
+    int32_t transpose;
+    int64_t m;
+    int64_t n;
+    double alpha;
+    uint64_t a;
+    int64_t lda;
+    uint64_t x;
+    int64_t incx;
+    double beta;
+    uint64_t y;
+    int64_t incy;
+};
+
+struct vgc_gemm_params {
+    int32_t transpose_a;
+    int32_t transpose_b;
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    double alpha;
+    uint64_t a;
+    int64_t lda;
+    uint64_t b;
+    int64_t ldb;
+    double beta;
+    uint64_t c;
+    int64_t ldc;
+    int64_t batch;
+    int64_t stride_a;
+    int64_t stride_b;
+    int64_t stride_c;
+};
+
+struct vgc_reduce_params {
+    uint64_t in;
+    uint64_t out;
+    int64_t outer;
+    int64_t n;
+    int64_t inner;
+};
+
+struct vgc_scan_params {
+    uint64_t in;
+    uint64_t out;
+    int64_t outer;
+    int64_t n;
+    int32_t exclusive;
+};
+
+struct vgc_sort_params {
+    uint64_t in;
+    uint64_t out;
+    int64_t outer;
+    int64_t n;
+    int32_t descending;
+};
+
+struct vgc_sort_pairs_params {
+    uint64_t keys;
+    uint64_t values;
+    uint64_t keys_out;
+    uint64_t values_out;
+    int64_t outer;
+    int64_t n;
+    int32_t value_bytes;
+    int32_t descending;
+};
+
+struct vgc_unique_params {
+    uint64_t in;
+    int64_t n;
+    uint64_t out;
+    uint64_t count;
+};
+
+struct vgc_histogram_params {
+    uint64_t in;
+    int64_t n;
+    uint64_t counts;
+    int64_t bins;
+    double low;
+    double high;
+};
+
+struct vgc_bincount_params {
+    uint64_t in;
+    int64_t n;
+    uint64_t counts;
+    int64_t bins;
+};
+
+struct vgc_fft_params {
+    uint64_t in;
+    uint64_t out;
+    int64_t batch;
+    int64_t n0;
+    int64_t n1;
+    int64_t n2;
+    int32_t rank;
+    int32_t inverse; /* of complex transforms alone; 0 in others */
+};
+
+struct vgc_conv2d_params {
+    uint64_t x;
+    uint64_t weights;
+    uint64_t y;
+    int64_t batch;
+    int64_t channels;
+    int64_t height;
+    int64_t width;
+    int64_t filters;
+    int64_t kernel_h;
+    int64_t kernel_w;
+    int64_t stride_h;
+    int64_t stride_w;
+    int64_t pad_h;
+    int64_t pad_w;
+    int64_t dilation_h;
+    int64_t dilation_w;
+    int64_t groups;
+};
+
+struct vgc_random_params {
+    uint64_t out;
+    int64_t n;
+    uint64_t seed;
+    uint64_t offset;
+};
+
+struct vgc_normal_params {
+    uint64_t out;
+    int64_t n;
+    uint64_t seed;
+    uint64_t offset;
+    double mean;
+    double deviation;
+};
+
+struct vgc_spmv_params {
+    int64_t rows;
+    int64_t columns;
+    int64_t nonzeros;
+    double alpha;
+    uint64_t row_starts;
+    uint64_t indices;
+    uint64_t values;
+    uint64_t x;
+    double beta;
+    uint64_t y;
+};
+
+#endif

@@ -1,0 +1,145 @@
+/* Built-in functions: functions that come with the host, so that guests without CUDA sources compute, too.
+ *
+ * This folder says what they are called, what their parameters mean, and which calls are allowed. It computes nothing:
+ * each engine has its own code for them. Arrays are row-major; leading dimensions, strides and increments count
+ * elements; addresses are those of the VM's device memory. */
+#ifndef VGC_BUILTINS_H
+#define VGC_BUILTINS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Type of the elements that a function works on. */
+enum vgc_builtin_type {
+    VGC_TYPE_F16 = 0,
+    VGC_TYPE_F32 = 1,
+    VGC_TYPE_F64 = 2,
+    VGC_TYPE_I32 = 3,
+    VGC_TYPE_I64 = 4,
+    VGC_TYPE_U32 = 5,
+    VGC_TYPE_U64 = 6,
+    VGC_NUM_TYPES = 7,
+};
+
+/* Functions without regard to types: engines dispatch on these. */
+enum vgc_builtin_function {
+    VGC_FN_AXPY = 0,
+    VGC_FN_DOT = 1,
+    VGC_FN_NRM2 = 2,
+    VGC_FN_GEMV = 3,
+    VGC_FN_GEMM = 4,
+    VGC_FN_SUM = 5,
+    VGC_FN_PROD = 6,
+    VGC_FN_MIN = 7,
+    VGC_FN_MAX = 8,
+    VGC_FN_ARGMIN = 9,
+    VGC_FN_ARGMAX = 10,
+    VGC_FN_SCAN_SUM = 11,
+    VGC_FN_SCAN_PROD = 12,
+    VGC_FN_SCAN_MIN = 13,
+    VGC_FN_SCAN_MAX = 14,
+    VGC_FN_SORT_KEYS = 15,
+    VGC_FN_ARGSORT = 16,
+    VGC_FN_SORT_PAIRS = 17,
+    VGC_FN_UNIQUE = 18,
+    VGC_FN_HISTOGRAM = 19,
+    VGC_FN_BINCOUNT = 20,
+    VGC_FN_FFT_C2C = 21,
+    VGC_FN_FFT_R2C = 22,
+    VGC_FN_FFT_C2R = 23,
+    VGC_FN_CONV2D = 24,
+    VGC_FN_RANDOM_BITS = 25,
+    VGC_FN_RANDOM_UNIFORM = 26,
+    VGC_FN_RANDOM_NORMAL = 27,
+    VGC_FN_SPMV_I32 = 28,
+    VGC_FN_SPMV_I64 = 29,
+    VGC_NUM_FUNCTIONS = 30,
+};
+
+/* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */
+enum vgc_builtin_use {
+    VGC_USE_VALUE = 0,
+    VGC_USE_IN = 1,
+    VGC_USE_OUT = 2,
+    VGC_USE_INOUT = 3,
+};
+
+enum {
+    VGC_BUILTIN_RANGES = 8,     /* most ranges of memory that a call accesses */
+    VGC_BUILTIN_WHY = 256,      /* bytes of a text that says why a call is refused, with its zero */
+    VGC_BUILTIN_PARAMS = 24,    /* most parameters of a function */
+    VGC_BUILTIN_BLOCK = 192,    /* most bytes of a parameter block */
+    VGC_BUILTIN_AXES = 1 << 22, /* longest axis of a Fourier transform */
+};
+
+/* Most elements along one axis, and the longest stride. */
+#define VGC_BUILTIN_LONGEST (INT64_C(1) << 40)
+
+struct vgc_builtin_param {
+    const char *name;
+    uint32_t offset; /* in the parameter block, which is laid out as that of a kernel */
+    uint32_t size;
+    uint32_t kind; /* enum vgc_param_kind of the wire format */
+    uint32_t use;  /* enum vgc_builtin_use */
+    const char *meaning;
+};
+
+/* Memory that a call accesses: nothing outside of it is read or written. */
+struct vgc_builtin_range {
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t param; /* index of the parameter that points there; its use says how it is accessed */
+};
+
+struct vgc_builtin_need {
+    struct vgc_builtin_range ranges[VGC_BUILTIN_RANGES];
+    uint32_t num_ranges;
+};
+
+struct vgc_builtin {
+    const char *name; /* with a dot, so that no function of a program has it: "blas.gemm_f32" */
+    const char *summary;
+    const char *numpy;     /* an expression with the same result */
+    const char *limits;    /* beyond those that all functions share; NULL: none */
+    const char *tolerance; /* largest difference from the exact result, in words */
+    uint32_t function;     /* enum vgc_builtin_function */
+    uint32_t type;         /* enum vgc_builtin_type */
+    const struct vgc_builtin_param *params;
+    uint32_t num_params;
+    uint32_t param_bytes; /* size of the parameter block */
+    int (*check)(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why);
+};
+
+/* Functions that belong together, in the order of the documentation. */
+struct vgc_builtin_group {
+    const char *name; /* what stands before the dot */
+    const char *summary;
+    const struct vgc_builtin *builtins;
+    uint32_t num_builtins;
+};
+
+/* Groups from 0 up; NULL behind the last one. */
+const struct vgc_builtin_group *vgc_builtin_group(uint32_t index);
+
+/* Functions of all groups from 0 up; NULL behind the last one. */
+const struct vgc_builtin *vgc_builtin_at(uint32_t index);
+
+/* The function of this name, which need not end with a zero; NULL: there is none. */
+const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len);
+
+/* Checks a call. `params` are `param_bytes` bytes at a multiple of eight that nobody else writes meanwhile; their
+ * values may be anything. Fills in all memory that the call accesses: the caller sees to it that the VM has it. 0, or
+ * -EINVAL with a text in `why` (VGC_BUILTIN_WHY bytes), which names what is wrong and what is allowed. */
+int vgc_builtin_check(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why);
+
+/* Bytes of an element. */
+uint32_t vgc_builtin_type_bytes(uint32_t type);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
