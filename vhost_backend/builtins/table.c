@@ -12,7 +12,7 @@ static const struct vgc_builtin_group *const GROUPS[] = {
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
 
-const struct vgc_builtin_group *vgc_builtin_group(uint32_t index)
+const struct vgc_builtin_group *vgc_builtin_group_at(uint32_t index)
 {
     return index < NUM_GROUPS ? GROUPS[index] : NULL;
 }

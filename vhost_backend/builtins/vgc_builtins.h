@@ -123,7 +123,7 @@ struct vgc_builtin_group {
 };
 
 /* Groups from 0 up; NULL behind the last one. */
-const struct vgc_builtin_group *vgc_builtin_group(uint32_t index);
+const struct vgc_builtin_group *vgc_builtin_group_at(uint32_t index);
 
 /* Functions of all groups from 0 up; NULL behind the last one. */
 const struct vgc_builtin *vgc_builtin_at(uint32_t index);

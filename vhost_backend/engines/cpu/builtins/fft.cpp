@@ -1,0 +1,310 @@
+// Fourier transforms: one step for each axis, whose lines are blocks. ducc's transforms of single lines do the work.
+//
+// Several lines at a time are gathered into vectors, an element of each in every vector, and scattered behind.
+#include "fft_plans.h"
+#include "planners.h"
+#include "vhost_backend/builtins/vgc_builtin_params.h"
+
+#include <cmath>
+#include <complex>
+#include <exception>
+
+namespace vgc
+{
+namespace
+{
+constexpr const char *NO_MEMORY = "there is no memory for the transform's tables";
+constexpr uint64_t LONGEST_AT_ONCE = 1 << 21; /* bytes of lines that are gathered */
+
+template <class T> using Lanes = ducc0::native_simd<T>;
+
+/* Lines along one axis of (outer, length, inner). */
+template <class T> struct Axis {
+    const void *in;
+    void *out;
+    uint64_t outer, length, inner;
+    uint64_t at_once; /* lines that are transformed together: 1, or a vector of them */
+    Split split;      /* of groups of such lines */
+    T factor;
+    bool forward;
+    Scratch scratch;
+    Head *head;
+
+    uint64_t lines() const
+    {
+        return outer * inner;
+    }
+};
+
+/* Kinds of lines. Each knows how elements of the array become numbers of ducc's, and back. */
+
+/* Complex to complex. */
+template <class T> struct Complex {
+    using In = std::complex<T>;
+    using Out = std::complex<T>;
+    using Table = ducc0::pocketfft_c<T>;
+    template <class V> using Number = ducc0::Cmplx<V>;
+
+    static uint64_t in_length(uint64_t length)
+    {
+        return length;
+    }
+    static uint64_t out_length(uint64_t length)
+    {
+        return length;
+    }
+};
+
+/* Real to the first half of complex. */
+template <class T> struct Real : Complex<T> {
+    using In = T;
+    using Table = ducc0::pocketfft_r<T>;
+    template <class V> using Number = V;
+
+    static uint64_t out_length(uint64_t length)
+    {
+        return length / 2 + 1;
+    }
+};
+
+/* The first half of complex to real. */
+template <class T> struct Half : Complex<T> {
+    using Out = T;
+    using Table = ducc0::pocketfft_r<T>;
+    template <class V> using Number = V;
+
+    static uint64_t in_length(uint64_t length)
+    {
+        return length / 2 + 1;
+    }
+};
+
+template <class V, class Scalar> void set(V &vector, uint64_t i, Scalar value)
+{
+    if constexpr (std::is_same_v<V, Scalar>)
+        vector = value;
+    else
+        vector[i] = value;
+}
+
+template <class Scalar, class V> Scalar get(const V &vector, uint64_t i)
+{
+    if constexpr (std::is_same_v<V, Scalar>)
+        return vector;
+    else
+        return vector[i];
+}
+
+template <class T, class V>
+void gather(Complex<T>, const std::complex<T> *const *lines, uint64_t stride, uint64_t n, uint64_t count,
+            ducc0::Cmplx<V> *to)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t j = 0; j < count; j++) {
+            set(to[i].r, j, lines[j][i * stride].real());
+            set(to[i].i, j, lines[j][i * stride].imag());
+        }
+}
+
+template <class T, class V>
+void scatter(Complex<T>, const ducc0::Cmplx<V> *from, uint64_t n, uint64_t count, std::complex<T> *const *lines,
+             uint64_t stride)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t j = 0; j < count; j++)
+            lines[j][i * stride] = {get<T>(from[i].r, j), get<T>(from[i].i, j)};
+}
+
+template <class T, class V>
+void gather(Real<T>, const T *const *lines, uint64_t stride, uint64_t n, uint64_t count, V *to)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t j = 0; j < count; j++)
+            set(to[i], j, lines[j][i * stride]);
+}
+
+/* ducc has r0 r1 i1 r2 i2 ..., and the last one is real if there are an even number. */
+template <class T, class V>
+void scatter(Real<T>, const V *from, uint64_t n, uint64_t count, std::complex<T> *const *lines, uint64_t stride)
+{
+    for (uint64_t j = 0; j < count; j++) {
+        lines[j][0] = get<T>(from[0], j);
+        for (uint64_t i = 1; i <= n / 2; i++)
+            lines[j][i * stride] = {get<T>(from[2 * i - 1], j), 2 * i < n ? get<T>(from[2 * i], j) : T(0)};
+    }
+}
+
+template <class T, class V>
+void gather(Half<T>, const std::complex<T> *const *lines, uint64_t stride, uint64_t n, uint64_t count, V *to)
+{
+    for (uint64_t j = 0; j < count; j++) {
+        set(to[0], j, lines[j][0].real());
+        for (uint64_t i = 1; i <= n / 2; i++) {
+            set(to[2 * i - 1], j, lines[j][i * stride].real());
+            if (2 * i < n)
+                set(to[2 * i], j, lines[j][i * stride].imag());
+        }
+    }
+}
+
+template <class T, class V>
+void scatter(Half<T>, const V *from, uint64_t n, uint64_t count, T *const *lines, uint64_t stride)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t j = 0; j < count; j++)
+            lines[j][i * stride] = get<T>(from[i], j);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------- */
+
+/* First element of a line of an array whose lines have `length` elements. */
+template <class Element> Element *line_at(Element *array, uint64_t line, uint64_t length, uint64_t inner)
+{
+    return array + line / inner * length * inner + line % inner;
+}
+
+/* Transforms `count` lines from `first` on in vectors V; lanes without a line repeat the first one. */
+template <class Kind, class T, class V>
+void transform(const Axis<T> &axis, const typename Kind::Table &table, uint64_t first, uint64_t count, char *memory)
+{
+    using Number = typename Kind::template Number<V>;
+    constexpr uint64_t LANES = sizeof(V) / sizeof(T);
+    const typename Kind::In *from[LANES];
+    typename Kind::Out *to[LANES];
+    for (uint64_t j = 0; j < LANES; j++) {
+        uint64_t line = first + (j < count ? j : 0);
+        from[j] =
+            line_at(static_cast<const typename Kind::In *>(axis.in), line, Kind::in_length(axis.length), axis.inner);
+        to[j] = line_at(static_cast<typename Kind::Out *>(axis.out), line, Kind::out_length(axis.length), axis.inner);
+    }
+    auto *numbers = reinterpret_cast<Number *>(memory);
+    gather(Kind(), from, axis.inner, axis.length, LANES, numbers);
+    const Number *result = table.exec(numbers, numbers + axis.length, axis.factor, axis.forward);
+    scatter(Kind(), result, axis.length, count, to, axis.inner);
+}
+
+template <class Kind, class T> void run_lines(const Axis<T> &axis, uint64_t block)
+try {
+    auto table = table_for<typename Kind::Table>(axis.length, axis.at_once == 1);
+    if (work_bytes<T>(axis.length, axis.at_once) < (axis.length + table->bufsize()) * 2 * sizeof(T) * axis.at_once)
+        return fail(axis.head, NO_MEMORY);
+    Lease lease(axis.scratch);
+    for (uint64_t i = axis.split.begin(block); i < axis.split.end(block); i++) {
+        uint64_t first = i * axis.at_once, count = std::min(axis.at_once, axis.lines() - first);
+        if (axis.at_once == 1)
+            transform<Kind, T, T>(axis, *table, first, count, lease.memory());
+        else
+            transform<Kind, T, Lanes<T>>(axis, *table, first, count, lease.memory());
+    }
+} catch (const std::exception &) {
+    fail(axis.head, NO_MEMORY);
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------- */
+
+/* Nanoseconds that a line takes. */
+template <class T> double line_ns(uint64_t length)
+{
+    return static_cast<double>(length) * (std::log2(static_cast<double>(length)) + 4) * sizeof(T) * 0.1 + 10;
+}
+
+struct Shape {
+    uint64_t batch, lengths[3];
+    uint32_t rank;
+
+    explicit Shape(const vgc_fft_params &p)
+        : batch(static_cast<uint64_t>(p.batch)),
+          lengths{static_cast<uint64_t>(p.n0), static_cast<uint64_t>(p.n1), static_cast<uint64_t>(p.n2)},
+          rank(static_cast<uint32_t>(p.rank))
+    {
+    }
+    double elements() const
+    {
+        return static_cast<double>(batch) * static_cast<double>(lengths[0]) * static_cast<double>(lengths[1]) *
+               static_cast<double>(lengths[2]);
+    }
+};
+
+/* Adds the step of one axis, for an array of `shape` with lines of `length`. */
+template <class Kind, class T>
+void add_axis(Plan &plan, const Shape &shape, uint32_t index, uint64_t length, const void *in, void *out, T factor,
+              bool forward)
+{
+    Axis<T> axis = {in, out, shape.batch, length, 1, 1, {}, factor, forward, {}, plan.head()};
+    for (uint32_t i = 0; i < 3; i++) // lengths behind the last axis are 1
+        (i < index ? axis.outer : axis.inner) *= i == index ? 1 : shape.lengths[i];
+    uint64_t lanes = sizeof(Lanes<T>) / sizeof(T);
+    bool is_long = length * 2 * sizeof(Lanes<T>) > (axis.inner == 1 ? LONGEST_AT_ONCE / 8 : LONGEST_AT_ONCE);
+    if (lanes > 1 && axis.lines() > lanes / 4 && !is_long)
+        axis.at_once = lanes;
+    uint64_t groups = (axis.lines() + axis.at_once - 1) / axis.at_once;
+    axis.split = plan.split(groups, line_ns<T>(length) * static_cast<double>(axis.at_once));
+    axis.scratch = plan.scratch(work_bytes<T>(length, axis.at_once));
+    plan.add<run_lines<Kind, T>>(axis.split.blocks(), plan.keep(axis));
+}
+
+template <class T> void plan_c2c(Plan &plan, const vgc_fft_params &p)
+{
+    Shape shape(p);
+    T factor = p.inverse ? static_cast<T>(1 / shape.elements() * static_cast<double>(shape.batch)) : T(1);
+    for (uint32_t i = 0; i < shape.rank; i++)
+        add_axis<Complex<T>, T>(plan, shape, i, shape.lengths[i], at<void>(i == 0 ? p.in : p.out), at<void>(p.out),
+                                i == 0 ? factor : T(1), p.inverse == 0);
+}
+
+template <class T> void plan_r2c(Plan &plan, const vgc_fft_params &p)
+{
+    Shape shape(p);
+    uint32_t last = shape.rank - 1;
+    uint64_t length = shape.lengths[last];
+    add_axis<Real<T>, T>(plan, shape, last, length, at<void>(p.in), at<void>(p.out), T(1), true);
+    shape.lengths[last] = length / 2 + 1;
+    for (uint32_t i = 0; i < last; i++)
+        add_axis<Complex<T>, T>(plan, shape, i, shape.lengths[i], at<void>(p.out), at<void>(p.out), T(1), true);
+}
+
+template <class T> void plan_c2r(Plan &plan, const vgc_fft_params &p)
+{
+    Shape shape(p);
+    uint32_t last = shape.rank - 1;
+    uint64_t length = shape.lengths[last];
+    T factor = static_cast<T>(1 / shape.elements() * static_cast<double>(shape.batch));
+    const void *in = at<const void>(p.in);
+    shape.lengths[last] = length / 2 + 1;
+    void *between = last > 0 ? plan.take<std::complex<T>>(static_cast<uint64_t>(shape.elements())) : nullptr;
+    for (uint32_t i = 0; i < last; i++) {
+        add_axis<Complex<T>, T>(plan, shape, i, shape.lengths[i], in, between, T(1), false);
+        in = between;
+    }
+    add_axis<Half<T>, T>(plan, shape, last, length, in, at<void>(p.out), factor, false);
+}
+
+/* Plans by `Add`, unless there is nothing to transform. */
+template <class T, void (*Add)(Plan &, const vgc_fft_params &)> void plan_fft(Plan &plan, const void *params)
+{
+    const auto &p = *static_cast<const vgc_fft_params *>(params);
+    if (p.batch == 0)
+        return;
+    double elements = Shape(p).elements();
+    plan.expect(elements * (std::log2(elements / static_cast<double>(p.batch)) + 4) * sizeof(T) * 0.1);
+    Add(plan, p);
+}
+
+template <class T> Planner planner(uint32_t function)
+{
+    switch (function) {
+    case VGC_FN_FFT_C2C:
+        return plan_fft<T, plan_c2c<T>>;
+    case VGC_FN_FFT_R2C:
+        return plan_fft<T, plan_r2c<T>>;
+    default:
+        return plan_fft<T, plan_c2r<T>>;
+    }
+}
+} // namespace
+
+Planner fft_planner(uint32_t function, uint32_t type)
+{
+    return type == VGC_TYPE_F32 ? planner<float>(function) : planner<double>(function);
+}
+} // namespace vgc

@@ -1,0 +1,25 @@
+// Tables of Fourier transforms, which calls share.
+#ifndef VGC_CPU_FFT_PLANS_H
+#define VGC_CPU_FFT_PLANS_H
+
+#include <ducc0/fft/fft1d_impl.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace vgc
+{
+/* The table for lines of a length; `alone`: for single lines, which are vectorised in themselves. A few are kept, those
+ * that were used last.
+ * @throws std::exception there is no memory. */
+template <class Table> std::shared_ptr<const Table> table_for(uint64_t length, bool alone);
+
+/* Bytes that a transform works in, with the numbers of `lines` lines. */
+template <class T> uint64_t work_bytes(uint64_t length, uint64_t lines)
+{
+    uint64_t numbers = length <= 64 ? 6 * length + 128 : 8 * length + 512;
+    return numbers * 2 * sizeof(T) * lines;
+}
+} // namespace vgc
+
+#endif

@@ -1,0 +1,86 @@
+// Folds: the operations of reductions and of running reductions.
+#ifndef VGC_CPU_FOLDS_H
+#define VGC_CPU_FOLDS_H
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace vgc
+{
+/* Type in which elements are added: floats as doubles, so that few roundings add up; integers with 64 bits. */
+template <class T>
+using Wide =
+    std::conditional_t<std::is_floating_point_v<T>, double, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+
+/* Integers wrap around without being undefined. */
+template <class T> using Wrapping = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
+
+template <class T> struct Sum {
+    using Acc = Wrapping<Wide<T>>;
+    using Out = std::conditional_t<std::is_floating_point_v<T>, T, Wide<T>>;
+    static constexpr Acc neutral = 0;
+
+    static Acc load(T x)
+    {
+        return static_cast<Acc>(static_cast<Wide<T>>(x));
+    }
+    static Acc fold(Acc a, Acc b)
+    {
+        return a + b;
+    }
+};
+
+template <class T> struct Product : Sum<T> {
+    using Acc = typename Sum<T>::Acc;
+    static constexpr Acc neutral = 1;
+
+    static Acc fold(Acc a, Acc b)
+    {
+        return a * b;
+    }
+};
+
+template <class T> struct Least {
+    using Acc = T;
+    using Out = T;
+    static constexpr T neutral =
+        std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+
+    static T load(T x)
+    {
+        return x;
+    }
+    /* NaN if either is. */
+    static T fold(T a, T b)
+    {
+        return b < a || b != b ? b : a;
+    }
+    static bool comes_before(T a, T b)
+    {
+        return a < b;
+    }
+};
+
+template <class T> struct Greatest {
+    using Acc = T;
+    using Out = T;
+    static constexpr T neutral =
+        std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+
+    static T load(T x)
+    {
+        return x;
+    }
+    static T fold(T a, T b)
+    {
+        return b > a || b != b ? b : a;
+    }
+    static bool comes_before(T a, T b)
+    {
+        return a > b;
+    }
+};
+} // namespace vgc
+
+#endif
