@@ -16,7 +16,8 @@ namespace
 constexpr const char *NO_MEMORY = "there is no memory for the transform's tables";
 constexpr uint64_t LONGEST_AT_ONCE = 1 << 21; /* bytes of lines that are gathered */
 
-template <class T> using Lanes = ducc0::native_simd<T>;
+/* Vectors that ducc's transforms take. */
+template <class T> using Lanes = typename ducc0::simd_select<T, ducc0::detail_fft::fft1d_simdlen<T>>::type;
 
 /* Lines along one axis of (outer, length, inner). */
 template <class T> struct Axis {
@@ -186,7 +187,8 @@ void transform(const Axis<T> &axis, const typename Kind::Table &table, uint64_t 
 template <class Kind, class T> void run_lines(const Axis<T> &axis, uint64_t block)
 try {
     auto table = table_for<typename Kind::Table>(axis.length, axis.at_once == 1);
-    if (work_bytes<T>(axis.length, axis.at_once) < (axis.length + table->bufsize()) * 2 * sizeof(T) * axis.at_once)
+    uint64_t numbers = (axis.length + table->bufsize()) * axis.at_once;
+    if (work_bytes<T>(axis.length, axis.at_once) < numbers * sizeof(typename Kind::template Number<T>))
         return fail(axis.head, NO_MEMORY);
     Lease lease(axis.scratch);
     for (uint64_t i = axis.split.begin(block); i < axis.split.end(block); i++) {

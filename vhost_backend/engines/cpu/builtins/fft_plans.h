@@ -17,8 +17,7 @@ template <class Table> std::shared_ptr<const Table> table_for(uint64_t length, b
 /* Bytes that a transform works in, with the numbers of `lines` lines. */
 template <class T> uint64_t work_bytes(uint64_t length, uint64_t lines)
 {
-    uint64_t numbers = length <= 64 ? 6 * length + 128 : 8 * length + 512;
-    return numbers * 2 * sizeof(T) * lines;
+    return (12 * length + 256) * 2 * sizeof(T) * lines;
 }
 } // namespace vgc
 
