@@ -57,10 +57,11 @@ template <class Float> struct Normal {
     static constexpr uint64_t PER_BLOCK = BLOCK_WORDS * sizeof(uint32_t) / sizeof(T);
     T mean, deviation;
 
-    /* Two numbers, of two that are evenly distributed: `a` in (0, 1], `b` in [0, 1). */
-    void pair(T a, T b, T *out) const
+    /* Two numbers, of two that are evenly distributed: `a` in (0, 1], `b` in [0, 1). The logarithm needs doubles: of
+     * numbers near 1, floats tell few apart. */
+    void pair(double a, T b, T *out) const
     {
-        T radius = std::sqrt(T(-2) * std::log(a)) * deviation, angle = 2 * std::numbers::pi_v<T> * b;
+        T radius = static_cast<T>(std::sqrt(-2 * std::log(a))) * deviation, angle = 2 * std::numbers::pi_v<T> * b;
         out[0] = radius * std::cos(angle) + mean;
         out[1] = radius * std::sin(angle) + mean;
     }
@@ -68,7 +69,7 @@ template <class Float> struct Normal {
     {
         if constexpr (sizeof(T) == 4) {
             for (uint64_t i = 0; i < PER_BLOCK; i += 2)
-                pair((static_cast<T>(words.v[i]) + 1) * 0x1p-32f, static_cast<T>(words.v[i + 1]) * 0x1p-32f, out + i);
+                pair((words.v[i] + 1.0) * 0x1p-32, static_cast<T>(words.v[i + 1]) * 0x1p-32f, out + i);
         } else {
             pair(static_cast<T>((join(words.v[0], words.v[1]) >> 11) + 1) * 0x1p-53,
                  static_cast<T>(join(words.v[2], words.v[3]) >> 11) * 0x1p-53, out);
