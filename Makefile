@@ -45,6 +45,7 @@ lint: build
 	$(C_FILES) | xargs -r clang-format-19 --dry-run --Werror
 	$(PYTHON) -m virtio_proto.codegen --check
 	$(PYTHON) -m tools.support --check
+	$(PYTHON) -m tools.functions --check
 	$(PYTHON) -m tools.web.lint
 	git ls-files -z | xargs -0 -r $(PYTHON) -m codespell_lib
 	$(PYTHON) -m tools.docstrings

@@ -15,6 +15,7 @@ from setuptools.command.build_py import build_py
 ROOT: Final = Path(__file__).resolve().parent
 OPTIONAL: Final = {
     "CPU engine's compiler": "the engine 'cpu' cannot compile; it takes clang++-19, llvm-19-dev, libclang-19-dev, liblld-19-dev, lld-19, zlib1g-dev, libzstd-dev and libclang-rt-19-dev",
+    "CPU engine's built-in functions": "the engine 'cpu' has none of them; it takes make, g++, libhwy-dev, librandom123-dev and, once, a connection to PyPI for ducc's sources",
     "guest library": "programs in guests cannot use libvgc; it takes make",
     "guest's CUDA runtime": "CUDA programs in guests have no libcudart; it takes make",
     "guest's CUDA driver library": "CUDA programs in guests cannot link -lcuda; it takes make",

@@ -95,6 +95,12 @@ PARTS: Final = (
         is_local=True,
     ),
     Part(
+        "CPU engine's built-in functions",
+        "vhost_backend/engines/cpu/builtins",
+        ("vhost_backend/engines/cpu/builtins", "vhost_backend/builtins", "tools/ducc.py"),
+        ("vhost_backend/engines/cpu/builtins/build/x86-64/libvgc-builtins.so",),
+    ),
+    Part(
         "sandbox launcher",
         "vhost_backend/sandbox/build.py",
         ("vhost_backend/sandbox/launcher", "vhost_backend/sandbox/build.py"),

@@ -29,8 +29,8 @@ Made by `python -m tools.functions` from the table in `vhost_backend/builtins/`.
 These functions come with the host: a guest calls them like kernels, without a source and without a compiler. A name is
 `group.function_type`. Arrays are row-major and lie in device memory; leading dimensions, strides and increments count
 elements. Lengths are 0 to 2<sup>40</sup>; where one is 0, nothing is read or written, or the result is that of numpy.
-Addresses are multiples of an element's size. Calls that would write where they read are refused, unless a parameter says
-that it may be another one. `numpy` is an expression with the same result, for arrays of the shapes below.
+Addresses are multiples of an element's size. Calls that would write where they read are refused, unless the table says
+that an output may be an input. `numpy` is an expression with the same result, for arrays of the shapes below.
 
 Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64` integers. Factors are doubles for all types.
 """
@@ -38,7 +38,9 @@ Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64
 
 def _text(value: Any) -> str:
     ffi = cffi.FFI()
-    return ffi.string(value).decode() if value != ffi.NULL else ""
+    text = ffi.string(value) if value != ffi.NULL else b""
+    assert isinstance(text, bytes)
+    return text.decode()
 
 
 def page(lib: Any, ffi: cffi.FFI) -> str:

@@ -29,7 +29,7 @@ GUARD: Final = 256
 
 PES: Final = (1, 3)
 Array: TypeAlias = np.ndarray[Any, Any]
-DTYPES: Final = {
+DTYPES: Final[dict[str, Any]] = {
     "f16": np.float16,
     "f32": np.float32,
     "f64": np.float64,
@@ -44,11 +44,11 @@ ffi.cdef(codegen.declarations(TABLE_HEADER))
 ffi.cdef(codegen.declarations(CPU_HEADER))
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The check refused the call; the text says why."""
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """The call failed while it computed."""
 
 
@@ -64,6 +64,13 @@ def lib() -> Any:
     assert openblas is not None, "scipy-openblas64 is missing"
     assert opened.vgc_cpu_builtins_open(str(openblas).encode(), why) == 0, ffi.string(why)
     return opened
+
+
+def text(value: Any) -> str:
+    """A string of the library's."""
+    found = ffi.string(value)
+    assert isinstance(found, bytes)
+    return found.decode()
 
 
 def builtins() -> Iterator[Any]:
@@ -92,7 +99,7 @@ class Param:
 
 def params_of(builtin: Any) -> list[Param]:
     rows = (builtin.params[i] for i in range(builtin.num_params))
-    return [Param(ffi.string(row.name).decode(), row.offset, row.size, row.kind, row.use) for row in rows]
+    return [Param(text(row.name), row.offset, row.size, row.kind, row.use) for row in rows]
 
 
 class Buffer:
@@ -139,21 +146,21 @@ def pack(builtin: Any, values: Mapping[str, int | float]) -> Any:
 def check(builtin: Any, block: Any) -> list[tuple[int, int, int]]:
     """Address, bytes and parameter of what the call accesses.
 
-    :raise Refused: the call is not allowed.
+    :raise RefusedError: the call is not allowed.
     """
-    need = ffi.new("struct vgc_builtin_need *")
+    need: Any = ffi.new("struct vgc_builtin_need *")
     why = ffi.new("char[256]")
     if lib().vgc_builtin_check(builtin, block, need, why) != 0:
-        text = ffi.string(why).decode()
-        assert text
-        raise Refused(text)
+        reason = text(why)
+        assert reason
+        raise RefusedError(reason)
     return [(r.address, r.bytes, r.param) for r in need.ranges[0 : need.num_ranges]]
 
 
 def run(builtin: Any, block: Any, pes: int = 3, seed: int = 0) -> None:
     """Plans a checked call and runs its steps.
 
-    :raise Failed: the call says that it failed.
+    :raise FailedError: the call says that it failed.
     """
     size = lib().vgc_cpu_builtin_workspace(builtin, block, pes)
     workspace = Buffer(random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0)))
@@ -170,7 +177,7 @@ def run(builtin: Any, block: Any, pes: int = 3, seed: int = 0) -> None:
     workspace.check(written=True)
     failed = lib().vgc_cpu_builtin_failed(pointer)
     if failed != ffi.NULL:
-        raise Failed(ffi.string(failed).decode())
+        raise FailedError(text(failed))
 
 
 def call(name: str, pes: int = 3, /, **values: Any) -> dict[str, Array]:

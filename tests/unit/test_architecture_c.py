@@ -30,6 +30,7 @@ class Room:
 
 ROOMS = [
     Room("guest_driver/libvgc/src"),
+    Room("vhost_backend/builtins"),
     Room("vhost_backend/channels"),
     Room(
         "vhost_backend/dataplane",

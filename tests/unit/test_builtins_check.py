@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.unit import builtins_rig as rig
@@ -22,18 +24,20 @@ ARENA: Final = 1 << 14
 """Bytes of memory in which random calls may do what they like."""
 
 
-def values_of(draw: st.DrawFn, builtin: Any, addresses: st.SearchStrategy[int], sizes: st.SearchStrategy[int]) -> Any:
+def values_of(
+    data: st.DataObject, builtin: Any, addresses: st.SearchStrategy[int], sizes: st.SearchStrategy[int]
+) -> Any:
     values: dict[str, int | float] = {}
     for param in rig.params_of(builtin):
         if param.kind == rig.KIND_FLOAT:
-            values[param.name] = draw(st.sampled_from(FACTORS))
+            values[param.name] = data.draw(st.sampled_from(FACTORS))
         else:
-            values[param.name] = draw(sizes if param.use == rig.USE_VALUE else addresses)
+            values[param.name] = data.draw(sizes if param.use == rig.USE_VALUE else addresses)
     return values
 
 
 def all_names() -> list[str]:
-    return [rig.ffi.string(builtin.name).decode() for builtin in rig.builtins()]
+    return [rig.text(builtin.name) for builtin in rig.builtins()]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,7 @@ def test_names_are_different_and_no_names_of_c(names: list[str]) -> None:
 
 def test_functions_are_found_by_name_alone(names: list[str]) -> None:
     for name in names:
-        assert rig.ffi.string(rig.named(name).name).decode() == name
+        assert rig.text(rig.named(name).name) == name
         assert rig.lib().vgc_builtin_named(name.encode(), len(name) - 1) == rig.ffi.NULL
     assert rig.lib().vgc_builtin_named(b"", 0) == rig.ffi.NULL
 
@@ -74,11 +78,11 @@ def test_parameters_are_laid_out_like_those_of_kernels(names: list[str]) -> None
 @given(data=st.data())
 def test_hostile_values_are_refused_or_bounded(data: st.DataObject) -> None:
     builtin = rig.named(data.draw(st.sampled_from(all_names())))
-    values = values_of(data.draw, builtin, st.sampled_from(ADDRESSES), st.sampled_from(HOSTILE))
+    values = values_of(data, builtin, st.sampled_from(ADDRESSES), st.sampled_from(HOSTILE))
     try:
         ranges = rig.check(builtin, rig.pack(builtin, values))
-    except rig.Refused as refused:
-        assert "allowed" in str(refused) or "more" in str(refused)
+    except rig.RefusedError as refused:
+        event(re.sub(r"-?\d+|0x\w+", "N", str(refused)))
         return
     for address, size, param in ranges:
         assert 0 < size < 2**63
@@ -94,10 +98,10 @@ def test_allowed_calls_touch_only_what_the_check_says(data: st.DataObject, pes: 
     arena = rig.Buffer(content)
     addresses = st.integers(0, ARENA // 8 - 1).map(lambda word: arena.address + 8 * word)
     sizes = st.one_of(st.integers(0, 9), st.integers(0, 40), st.sampled_from((1, 2, 8)))
-    block = rig.pack(builtin, values_of(data.draw, builtin, addresses, sizes))
+    block = rig.pack(builtin, values_of(data, builtin, addresses, sizes))
     try:
         ranges = rig.check(builtin, block)
-    except rig.Refused:
+    except rig.RefusedError:
         return
     if any(address + size > arena.address + ARENA for address, size, _ in ranges):
         return
@@ -106,10 +110,8 @@ def test_allowed_calls_touch_only_what_the_check_says(data: st.DataObject, pes: 
         if builtin.params[param].use != rig.USE_IN:
             begin = address - arena.memory.ctypes.data
             may_change[begin : begin + size] = True
-    try:
+    with contextlib.suppress(rig.FailedError):
         rig.run(builtin, block, pes)
-    except rig.Failed:
-        pass
     assert not np.any((arena.memory != arena.before) & ~may_change)
 
 
@@ -147,7 +149,7 @@ def test_ranges_reach_from_the_first_to_the_last_element() -> None:
     ],
 )
 def test_wrong_product_is_refused_with_what_is_allowed(changes: dict[str, int], why: str) -> None:
-    with pytest.raises(rig.Refused) as refused:
+    with pytest.raises(rig.RefusedError) as refused:
         gemm(**changes)
     assert str(refused.value).startswith(why)
 
@@ -156,7 +158,7 @@ def test_blocks_of_one_matrix_may_pass_each_other_by() -> None:
     """Trailing updates of factorisations read and write the same rows, in different columns."""
     inside = {"lda": 100, "ldb": 100, "ldc": 100, "b": 0x1000 + 4 * 1000}
     assert gemm(c=0x1000 + 4 * 8, **inside)
-    with pytest.raises(rig.Refused, match="a and c overlap"):
+    with pytest.raises(rig.RefusedError, match="a and c overlap"):
         gemm(c=0x1000 + 4 * 7, **inside)
 
 
@@ -164,7 +166,7 @@ def test_columns_of_one_matrix_may_be_added() -> None:
     builtin = rig.named("blas.axpy_f64")
     values = {"n": 10, "x": 0x1000, "incx": 3, "incy": 3}
     assert len(rig.check(builtin, rig.pack(builtin, values | {"y": 0x1008}))) == 2
-    with pytest.raises(rig.Refused, match="x and y overlap"):
+    with pytest.raises(rig.RefusedError, match="x and y overlap"):
         rig.check(builtin, rig.pack(builtin, values | {"y": 0x1018}))
 
 
@@ -173,7 +175,7 @@ def test_some_functions_work_in_place_but_not_shifted(name: str) -> None:
     builtin = rig.named(name)
     lengths = {"batch": 1, "n0": 8, "n1": 1, "n2": 1, "rank": 1} if name.startswith("fft") else {"outer": 1, "n": 8}
     assert rig.check(builtin, rig.pack(builtin, {"in": 0x1000, "out": 0x1000} | lengths))
-    with pytest.raises(rig.Refused, match="in and out overlap; allowed: the same address, or memory apart"):
+    with pytest.raises(rig.RefusedError, match="in and out overlap; allowed: the same address, or memory apart"):
         rig.check(builtin, rig.pack(builtin, {"in": 0x1000, "out": 0x1008} | lengths))
 
 
@@ -192,4 +194,4 @@ def test_small_calls_are_one_block() -> None:
 def test_missing_openblas_leaves_the_other_functions() -> None:
     why = rig.ffi.new("char[256]")
     assert rig.lib().vgc_cpu_builtins_open(b"/nowhere/libopenblas.so", why) < 0
-    assert rig.ffi.string(why).startswith(b"OpenBLAS cannot be loaded: /nowhere/libopenblas.so")
+    assert rig.text(why).startswith("OpenBLAS cannot be loaded: /nowhere/libopenblas.so")

@@ -14,4 +14,4 @@ def test_page_of_functions_is_current() -> None:
 
 def test_page_names_every_function() -> None:
     page = (REPOSITORY / functions.PAGE).read_text()
-    assert all(f"`{rig.ffi.string(builtin.name).decode()}`" in page for builtin in rig.builtins())
+    assert all(f"`{rig.text(builtin.name)}`" in page for builtin in rig.builtins())

@@ -111,5 +111,5 @@ def test_normal_numbers_have_mean_and_deviation(kind: str) -> None:
 
 @pytest.mark.parametrize("deviation", [-1.0, np.nan, np.inf])
 def test_impossible_deviation_is_refused(deviation: float) -> None:
-    with pytest.raises(rig.Refused, match="allowed: finite numbers, the latter not negative"):
+    with pytest.raises(rig.RefusedError, match="allowed: finite numbers, the latter not negative"):
         draw("normal_f32", 10, 0, 0, deviation=deviation)

@@ -61,7 +61,12 @@ def test_keys_are_sorted(dtype: str, shape: tuple[int, int], pes: int) -> None:
 @pytest.mark.parametrize("order", ["sorted", "reversed", "equal", "sawtooth"])
 def test_keys_of_patterns_are_sorted(dtype: str, order: str) -> None:
     n = 400_000
-    rows = {"sorted": np.arange(n), "reversed": np.arange(n)[::-1], "equal": np.full(n, 7), "sawtooth": np.arange(n) % 1013}
+    rows = {
+        "sorted": np.arange(n),
+        "reversed": np.arange(n)[::-1],
+        "equal": np.full(n, 7),
+        "sawtooth": np.arange(n) % 1013,
+    }
     x = rows[order].astype(DTYPES[dtype])[None]
     assert np.array_equal(sort("keys", x, np.zeros_like(x), descending=False), np.sort(x))
 
@@ -93,7 +98,7 @@ def test_argsort_is_stable(dtype: str, shape: tuple[int, int], pes: int) -> None
 @pytest.mark.parametrize("shape", [(1, 0), (3, 17), (2, 200_001)])
 def test_values_move_with_their_keys(dtype: str, value: type, shape: tuple[int, int]) -> None:
     keys = numbers(shape, dtype, few=True)
-    values = np.random.default_rng(3).integers(0, 100, shape).astype(value)
+    values: Array = np.random.default_rng(3).integers(0, 100, shape).astype(value)
     found = rig.call(
         f"sort.pairs_{dtype}",
         keys=keys,
@@ -160,5 +165,5 @@ def test_bincount_is_that_of_numpy(dtype: str, n: int, bins: int, pes: int) -> N
 def test_bincount_of_a_wrong_number_fails(wrong: int, n: int) -> None:
     x = np.zeros(n, np.int32)
     x[n // 2] = wrong
-    with pytest.raises(rig.Failed, match="an element of in is negative, or bins or more"):
+    with pytest.raises(rig.FailedError, match="an element of in is negative, or bins or more"):
         rig.call("count.bincount_i32", n=n, counts=np.zeros(10, np.int64), bins=10, **{"in": x})

@@ -63,7 +63,7 @@ def test_without_beta_the_result_is_not_read() -> None:
 def test_wrong_column_fails_and_touches_nothing_else(value: str, index: str, wrong: int, place: int) -> None:
     m = matrix(1000, 8, 9, value, index)
     m["indices"][place] = wrong
-    with pytest.raises(rig.Failed, match="an index is not a column of the matrix"):
+    with pytest.raises(rig.FailedError, match="an index is not a column of the matrix"):
         rig.call(f"sparse.spmv_{value}_{index}", alpha=1, **m)
 
 
@@ -73,11 +73,11 @@ def test_wrong_column_fails_and_touches_nothing_else(value: str, index: str, wro
 def test_wrong_begin_of_a_row_fails_and_touches_nothing_else(value: str, index: str, wrong: int, place: int) -> None:
     m = matrix(1000, 8, 9, value, index)
     m["row_starts"][place] = wrong
-    with pytest.raises(rig.Failed, match="row_starts fall, or leave the elements of the matrix"):
+    with pytest.raises(rig.FailedError, match="row_starts fall, or leave the elements of the matrix"):
         rig.call(f"sparse.spmv_{value}_{index}", alpha=1, **m)
 
 
 def test_matrix_without_columns_has_no_elements() -> None:
     m = matrix(3, 1, 2, "f32", "i32") | {"columns": 0, "x": np.zeros(0, np.float32)}
-    with pytest.raises(rig.Failed, match="an index is not a column of the matrix"):
+    with pytest.raises(rig.FailedError, match="an index is not a column of the matrix"):
         rig.call("sparse.spmv_f32_i32", alpha=1, **m)

@@ -128,7 +128,7 @@ const struct vgc_builtin_group *vgc_builtin_group_at(uint32_t index);
 /* Functions of all groups from 0 up; NULL behind the last one. */
 const struct vgc_builtin *vgc_builtin_at(uint32_t index);
 
-/* The function of this name, which need not end with a zero; NULL: there is none. */
+/* The function of this name, which need not end with a zero; NULL: no function has it. */
 const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len);
 
 /* Checks a call. `params` are `param_bytes` bytes at a multiple of eight that nobody else writes meanwhile; their

@@ -9,8 +9,8 @@ from typing import Final
 
 BUILT: Final = Path(__file__).resolve().parent / "build"
 NAME: Final = "libvgc-builtins.so"
-_V3: Final = frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split())
-_V4: Final = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+_V3: Final = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"])
+_V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
 LEVELS: Final = {"x86-64-v4": _V4, "x86-64-v3": _V3, "x86-64": frozenset[str]()}
 """Levels of x86-64, the best first, with the flags of /proc/cpuinfo that each needs."""
 

@@ -24,7 +24,7 @@ template <class T> struct Blas {
 /* Valid once OpenBLAS is loaded. */
 template <class T> const Blas<T> &blas();
 
-/* As vgc_cpu_builtins_open(). */
+/* Loads it, as vgc_cpu_builtins_open() says. */
 int open_openblas(const char *path, char *why);
 
 bool has_openblas();

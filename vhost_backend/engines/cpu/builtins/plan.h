@@ -79,7 +79,8 @@ class Lease
     uint32_t piece_;
 };
 
-/* What a planner fills in. Without a workspace, it measures how large one has to be: pointers into it are not valid. */
+/* Steps and memory of a call, which a planner fills in. Without a workspace, it measures how large one has to be:
+ * pointers into it are not valid. */
 class Plan
 {
   public:

@@ -11,7 +11,7 @@ namespace vgc
 {
 using Planner = void (*)(Plan &plan, const void *params);
 
-/* Of a type's function, or null. Each stands in the file of its name. */
+/* Planners of a function for a type, or null. Each stands in the file of its name. */
 Planner blas_planner(uint32_t function, uint32_t type);
 Planner gemm_planner(uint32_t function, uint32_t type);
 Planner reduce_planner(uint32_t function, uint32_t type);
