@@ -54,7 +54,7 @@ def assert_close(found: Array, wanted: Array, dtype: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("pes", rig.PES)
 def test_complex_transforms_are_those_of_numpy(dtype: str, shape: tuple[int, ...], pes: int) -> None:
-    x = (numbers(shape, dtype) + 1j * numbers((*shape, 1), dtype)[..., 0]).astype(COMPLEX[dtype])
+    x: Array = (numbers(shape, dtype) + 1j * numbers((*shape, 1), dtype)[..., 0]).astype(COMPLEX[dtype])
     for inverse, transform in enumerate((np.fft.fftn, np.fft.ifftn)):
         values = {"in": x, "out": np.zeros_like(x), "inverse": inverse} | shape_values(shape)
         found = rig.call(f"fft.c2c_{dtype}", pes, **values)["out"]
