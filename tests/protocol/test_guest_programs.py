@@ -148,7 +148,7 @@ def test_run_of_a_kernel_that_waits_for_its_grid(host: GuestHost, tmp_path: Path
     assert np.array_equal(np.load(tmp_path / "out.npy"), np.roll(np.arange(5000), -1))
     done = vgc(host, "run", tmp_path / "grid.cu", "--kernel", "large", "--grid", "5000", "--cooperative", *argument)
     assert done.returncode != 0
-    assert "bytes to run all blocks at once" in done.stderr
+    assert "bytes while it runs" in done.stderr
 
 
 def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_spoilt_workspace_is_not_kept(vm: Vm) -> None:
 def test_a_launch_beyond_the_quota_is_refused(vm: Vm, name: str) -> None:
     reply = vm.rig.driver.wait(vm.launch(name))
     assert reply.status is Status.OUT_OF_MEMORY
-    assert "run all blocks at once" in reply.text
+    assert "bytes while it runs" in reply.text
     assert vm.used() == 0
     settled(vm, vm.launch("held"))
 
@@ -121,7 +121,7 @@ def test_a_call_has_a_workspace_too(vm: Vm) -> None:
     body = {"function": vm.functions["too_large"], "grid": [1, 1, 1], "block": [1, 1, 1]}
     reply = vm.rig.driver.request(Opcode.CALL, body, context=vm.context, writable_len=4096)
     assert reply.status is Status.OUT_OF_MEMORY
-    assert "run all blocks at once" in reply.text
+    assert "bytes while it runs" in reply.text
     body["function"] = vm.functions["held"]
     pending = vm.rig.driver.submit(Opcode.CALL, body, context=vm.context, writable_len=4096)
     settled(vm, pending)

@@ -61,7 +61,7 @@ def worker_limits(choice: Choice, view: HostView, area_bytes: int) -> Limits:
     if choice.engine == "cpu":
         own += config.quota.memory_bytes // _BESIDE_ALLOCATIONS
     return Limits(
-        memory_bytes=own + shared + tables + (pes + _THREADS // 8) * _THREAD_BYTES,
+        memory_bytes=own + shared + tables + (pes + _THREADS // 8) * _THREAD_BYTES + pes * view.pe_memory_bytes,
         processes=pes + _THREADS + view.threads,
         cpus=_SERVING_CPUS + (pes if view.cpus is None else view.cpus),
     )

@@ -30,7 +30,7 @@ RESTART_S: Final = 10.0
 def modules_of(config: DaemonConfig) -> tuple[str, ...]:
     """Modules that the workers of a daemon are likely to need, beside those of every worker."""
     control = ("vhost_backend.worker.channels.thread",) if config.control.is_on else ()
-    return ("vhost_backend.engines.cpu.engine", *control)
+    return ("vhost_backend.engines.cpu.engine", "vhost_backend.engines.cpu.builtins.preload", *control)
 
 
 class ForkServer:

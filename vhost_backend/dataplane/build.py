@@ -1,7 +1,7 @@
 """Builds ``vhost_backend._dataplane``: the data plane and the engines that are written in C.
 
 ``python -m vhost_backend.dataplane.build`` compiles it next to the package. The control system's driver,
-``vhost_backend/channels/``, is part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are
+``vhost_backend/channels/``, and the table of built-in functions, ``vhost_backend/builtins/``, are part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are
 compiled in, and its ``cdef.h``, if it has one, is declared to Python as is. ``VGC_ENGINES=a,b`` builds with only
 those folders.
 """
@@ -25,6 +25,7 @@ from virtio_proto.build_vring import SOURCES as VRING_SOURCES
 HERE: Final = Path(__file__).resolve().parent
 PACKAGE_DIR: Final = HERE.parent
 ENGINES_DIR: Final = PACKAGE_DIR / "engines"
+BUILTINS_DIR: Final = PACKAGE_DIR / "builtins"
 CHANNELS_DIR: Final = PACKAGE_DIR / "channels"
 REPOSITORY: Final = PACKAGE_DIR.parent
 
@@ -45,7 +46,7 @@ def _engine_folders() -> list[Path]:
 
 
 def _sources() -> list[str]:
-    own = [*sorted(HERE.glob("*.c")), *sorted(CHANNELS_DIR.glob("*.c"))]
+    own = [source for folder in (HERE, BUILTINS_DIR, CHANNELS_DIR) for source in sorted(folder.glob("*.c"))]
     engines = [source for folder in _engine_folders() for source in sorted(folder.glob("*.c"))]
     return [str(path) for path in (*own, *VRING_SOURCES, *engines)]
 

@@ -274,14 +274,12 @@ static void add_ops(struct vgc_req *req)
 
 /* ---- start and end ------------------------------------------------------------------------------------------ */
 
-static void put_call(struct vgc_dp *dp, struct vgc_req *req)
+static void put_call(struct vgc_dp *dp, struct vgc_call *call)
 {
-    struct vgc_call *call = req->call;
     if (call->temp_address != 0)
         vgc_temp_put(dp, call->temp_address, call->temp_size);
     call->next = dp->free_calls;
     dp->free_calls = call;
-    req->call = NULL;
 }
 
 static void drop_pending(struct vgc_dp *dp, struct vgc_req *req)
@@ -290,7 +288,8 @@ static void drop_pending(struct vgc_dp *dp, struct vgc_req *req)
     if (--call->pending != 0)
         return;
     uint32_t payload_len = req->response.status == VGC_STATUS_OK ? (uint32_t)call->out_bytes : 0;
-    put_call(dp, req);
+    req->call = NULL;
+    put_call(dp, call);
     vgc_complete(dp, req, req->response.status, payload_len);
 }
 
@@ -326,8 +325,7 @@ static struct vgc_call *get_call(struct vgc_dp *dp, const struct vgc_kernel *ker
     return call;
 }
 
-/* Reads and checks the request, and places buffers. False: the request was answered, and the caller puts req->call
- * back. */
+/* Reads and checks the request, and places buffers. False: the request was answered. */
 static bool prepare(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *call, uint64_t offset)
 {
     if (!read_args(dp, req, call, &offset))
@@ -341,7 +339,7 @@ static bool prepare(struct vgc_dp *dp, struct vgc_req *req, struct vgc_call *cal
         return false;
     }
     fill_params(req, call, offset);
-    return true;
+    return vgc_builtin_check_params(dp, req, call->kernel, req->params, call);
 }
 
 void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
@@ -362,15 +360,15 @@ void vgc_serve_call(struct vgc_dp *dp, struct vgc_req *req)
     }
     struct vgc_call *call = get_call(dp, kernel);
     if (!prepare(dp, req, call, offset)) {
-        call->next = dp->free_calls;
-        dp->free_calls = call;
+        put_call(dp, call);
         return;
     }
     req->call = call;
     add_ops(req);
     if (vgc_workspace_get(dp, req, call->launch) != 0) {
         memcpy(req->op.error, call->launch->error, sizeof(req->op.error));
-        put_call(dp, req);
+        req->call = NULL;
+        put_call(dp, call);
         vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
         return;
     }

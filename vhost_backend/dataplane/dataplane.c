@@ -281,6 +281,9 @@ static int set_up(struct vgc_dp *dp, char *why)
     error = vgc_inflight_map(dp, dp->config.inflight_fd, why);
     if (error != 0)
         return error;
+    error = vgc_builtins_init(dp);
+    if (error != 0)
+        return vgc_why(why, error, "no memory for the table of built-in functions");
     init_queues(dp);
     dp->engine->wake_fd = dp->wake_fd;
     dp->engine->black_box = &dp->shared->black_box;
@@ -391,6 +394,7 @@ void vgc_dp_destroy(struct vgc_dp *dp)
     if (dp->reqs != NULL && dp->shared != NULL)
         part_from_engine(dp);
     vgc_inflight_unmap(dp);
+    vgc_builtins_free(dp);
     release_tables(dp);
     close_fd(dp->epoll_fd);
     close_fd(dp->control_fd);

@@ -63,19 +63,6 @@ void vgc_tally_count(struct vgc_dp *dp, const struct vgc_req *req, const struct 
         count(req->work, op, start_ns);
 }
 
-int vgc_dp_function_work(struct vgc_dp *dp, uint32_t function, struct vgc_function_work *work)
-{
-    uint32_t index = vgc_index_of(function);
-    int error = -ENOENT;
-    vgc_dp_lock(dp);
-    if (index < dp->num_functions && dp->functions[index].id == function && dp->functions[index].work != NULL) {
-        *work = *dp->functions[index].work;
-        error = 0;
-    }
-    vgc_dp_unlock(dp);
-    return error;
-}
-
 /* Place whose function has computed least since the last look, among those that are taken. */
 static uint32_t idlest(const struct vgc_dp *dp)
 {

@@ -96,14 +96,14 @@ struct vgc_program {
 };
 
 struct vgc_function {
-    uint32_t id; /* 0: free */
-    uint32_t program_index;
+    uint32_t id;            /* 0: free */
+    uint32_t program_index; /* unless the kernel is a built-in function's */
     const struct vgc_kernel *kernel;
     char *name;
     char *short_name;
     uint32_t tally;                 /* place in dp->tallies, in this epoch */
     uint32_t tally_epoch;           /* 0: none yet */
-    struct vgc_function_work *work; /* of functions of registered programs, else NULL */
+    struct vgc_function_work *work; /* of functions of registered programs and of built-in ones, else NULL */
 };
 
 /* An array: an allocation whose texels lie close together, level behind level, or an array of the engine's. */
@@ -394,6 +394,7 @@ struct vgc_dp {
     uint32_t function_serial;
     uint32_t *names; /* open hash: function index + 1 */
     uint32_t names_size;
+    struct vgc_builtins *builtins;
     uint32_t program_order[VGC_MAX_PROGRAMS]; /* indices in order of loading */
 
     struct vgc_queue queues[VGC_MAX_QUEUES];
@@ -545,6 +546,9 @@ static inline bool vgc_context_exists(const struct vgc_dp *dp, uint32_t number)
     return number >= 1 && number <= VGC_MAX_CONTEXTS && dp->contexts[number - 1].id != 0;
 }
 void vgc_context_release(struct vgc_dp *dp, struct vgc_context *context);
+/* The function with this id, or NULL. */
+struct vgc_function *vgc_function_by_id(struct vgc_dp *dp, uint32_t id);
+/* Functions that the context may launch, by id and by name; NULL: it has no such function. */
 struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context);
 struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len);
 void vgc_objects_free(struct vgc_dp *dp);
@@ -553,6 +557,19 @@ void vgc_serve_context_destroy(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_program_load(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_function_list(struct vgc_dp *dp, struct vgc_req *req);
 void vgc_serve_program_unload(struct vgc_dp *dp, struct vgc_req *req);
+
+/* ---- builtin.c ---- */
+/* Serial of the ids of built-in functions, which no other function's id has. */
+enum { VGC_BUILTIN_SERIAL = 0x7fff };
+int vgc_builtins_init(struct vgc_dp *dp);
+void vgc_builtins_free(struct vgc_dp *dp);
+/* NULL: the engine has no such function. */
+struct vgc_function *vgc_builtin_find(const struct vgc_dp *dp, uint32_t id);
+struct vgc_function *vgc_builtin_by_name(const struct vgc_dp *dp, const char *name, uint32_t len);
+/* Checks parameters if the kernel is a built-in function's: that they are allowed, and that all memory they lead to is
+ * the context's or, of a CALL (else NULL), that of its argument. False: the request was answered. */
+bool vgc_builtin_check_params(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_kernel *kernel,
+                              const uint8_t *params, const struct vgc_call *call);
 
 /* ---- event.c ---- */
 void vgc_serve_event_create(struct vgc_dp *dp, struct vgc_req *req);

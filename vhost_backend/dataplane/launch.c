@@ -41,6 +41,12 @@ const struct vgc_kernel *vgc_launch_check(struct vgc_dp *dp, struct vgc_req *req
                  "grid %u x %u x %u; allowed: 1..2147483647 x 1..65535 x 1..65535", grid[0], grid[1], grid[2]);
         return NULL;
     }
+    if (kernel->builtin != NULL && (uint64_t)grid[0] * grid[1] * grid[2] != 1) {
+        vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT,
+                 "grid %u x %u x %u; allowed for %s, which is built in: 1 x 1 x 1", grid[0], grid[1], grid[2],
+                 function->short_name);
+        return NULL;
+    }
     if (threads == 0 || threads > max_threads_of(kernel)) {
         vgc_fail(dp, req, VGC_STATUS_INVALID_ARGUMENT, "block %u x %u x %u; allowed for %s: 1..%u threads", block[0],
                  block[1], block[2], function->short_name, max_threads_of(kernel));
@@ -95,7 +101,10 @@ void vgc_serve_launch(struct vgc_dp *dp, struct vgc_req *req)
     if (function == NULL)
         return;
     vgc_gather(req->chain.spans, sizeof(req->request) + sizeof(*launch), req->params, launch->param_len);
+    atomic_signal_fence(memory_order_seq_cst);
     req->op.params = req->params;
+    if (!vgc_builtin_check_params(dp, req, req->op.kernel, req->params, NULL))
+        return;
     if (vgc_workspace_get(dp, req, &req->op) != 0) {
         vgc_complete(dp, req, VGC_STATUS_OUT_OF_MEMORY, 0);
         return;

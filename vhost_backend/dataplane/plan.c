@@ -108,15 +108,18 @@ static void set_node(struct vgc_node *node, const struct vgc_op *op)
     node->flags = op->flags;
 }
 
-/* Takes a LAUNCH's parameters, and notes what it needs. */
-static bool take_params(struct vgc_dp *dp, struct reader *reader, struct vgc_plan *plan, struct vgc_op *op,
+/* Takes and checks a LAUNCH's parameters, and notes what it needs. False: the request was answered. */
+static bool take_params(struct vgc_dp *dp, struct vgc_req *req, struct reader *reader, struct vgc_plan *plan,
                         uint32_t index)
 {
+    struct vgc_op *op = &req->op;
     uint8_t *params = plan->params + reader->params_at;
     if (!take(reader, params, op->param_len))
-        return false;
+        return cut_short(dp, req, plan);
     reader->params_at += (op->param_len + VGC_PLAN_ALIGN - 1) & ~(uint32_t)(VGC_PLAN_ALIGN - 1);
     op->params = params;
+    if (!vgc_builtin_check_params(dp, req, op->kernel, params, NULL))
+        return false;
     uint64_t needed = dp->engine->ops->launch_bytes == NULL ? 0 : dp->engine->ops->launch_bytes(dp->engine, op);
     if (needed > plan->workspace_bytes) {
         plan->workspace_bytes = needed;
@@ -147,8 +150,8 @@ static bool read_node(struct vgc_dp *dp, struct vgc_req *req, struct reader *rea
         return cut_short(dp, req, plan);
     if (!prepare(dp, req, head.opcode, &body))
         return false;
-    if (req->op.kind == VGC_OPK_LAUNCH && !take_params(dp, reader, plan, &req->op, index))
-        return cut_short(dp, req, plan);
+    if (req->op.kind == VGC_OPK_LAUNCH && !take_params(dp, req, reader, plan, index))
+        return false;
     set_node(&plan->nodes[index], &req->op);
     return true;
 }
@@ -204,7 +207,7 @@ static bool check_node(struct vgc_dp *dp, struct vgc_req *req, const struct vgc_
     if (!prepare(dp, req, opcode, &body))
         return false;
     if (is_same(node, &req->op))
-        return true;
+        return node->kind != VGC_OPK_LAUNCH || vgc_builtin_check_params(dp, req, node->kernel, node->params, NULL);
     vgc_fail(dp, req, VGC_STATUS_NOT_FOUND, "what it names is another object now");
     return false;
 }

@@ -133,13 +133,31 @@ static bool is_callable(const struct vgc_dp *dp, const struct vgc_function *func
     return (program->context == context || program->context == VGC_OF_VM) && !program->dying;
 }
 
-/* Finds a function by id: serial << 16 | (index + 1), with one serial for the whole table. */
-struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context)
+/* Ids are serial << 16 | (index + 1), with one serial for the whole table. */
+struct vgc_function *vgc_function_by_id(struct vgc_dp *dp, uint32_t id)
 {
     uint32_t index = vgc_index_of(id);
-    if (index >= dp->num_functions || dp->functions[index].id != id)
-        return NULL;
-    return is_callable(dp, &dp->functions[index], context) ? &dp->functions[index] : NULL;
+    if (id >> 16 == VGC_BUILTIN_SERIAL)
+        return vgc_builtin_find(dp, id);
+    return index < dp->num_functions && dp->functions[index].id == id ? &dp->functions[index] : NULL;
+}
+
+struct vgc_function *vgc_function_find(struct vgc_dp *dp, uint32_t id, uint32_t context)
+{
+    struct vgc_function *function = vgc_function_by_id(dp, id);
+    bool is_found = function != NULL && (function->kernel->builtin != NULL || is_callable(dp, function, context));
+    return is_found ? function : NULL;
+}
+
+int vgc_dp_function_work(struct vgc_dp *dp, uint32_t function, struct vgc_function_work *work)
+{
+    vgc_dp_lock(dp);
+    const struct vgc_function *found = vgc_function_by_id(dp, function);
+    int error = found != NULL && found->work != NULL ? 0 : -ENOENT;
+    if (error == 0)
+        *work = *found->work;
+    vgc_dp_unlock(dp);
+    return error;
 }
 
 static uint32_t hash_of(uint32_t context, const char *name, size_t len)
@@ -158,6 +176,8 @@ static bool is_named(const char *have, const char *name, size_t len)
 /* Finds a function of a context or, with VGC_OF_VM, of the VM. */
 static struct vgc_function *named(struct vgc_dp *dp, uint32_t owner, const char *name, uint32_t len)
 {
+    if (dp->names_size == 0)
+        return NULL;
     for (uint32_t at = hash_of(owner, name, len);; at++) {
         uint32_t entry = dp->names[at & (dp->names_size - 1)];
         if (entry == 0)
@@ -171,10 +191,10 @@ static struct vgc_function *named(struct vgc_dp *dp, uint32_t owner, const char 
 
 struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t len)
 {
-    if (dp->names_size == 0)
-        return NULL;
     struct vgc_function *function = named(dp, context, name, len);
-    return function != NULL ? function : named(dp, VGC_OF_VM, name, len);
+    if (function == NULL)
+        function = named(dp, VGC_OF_VM, name, len);
+    return function != NULL ? function : vgc_builtin_by_name(dp, name, len);
 }
 
 static void names_insert(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t function_index)
@@ -272,6 +292,8 @@ static int function_add(struct vgc_dp *dp, uint32_t program_id, const struct vgc
     if (index == VGC_MAX_FUNCTIONS - 1)
         return -ENOSPC;
     uint32_t id = vgc_make_id(&dp->function_serial, index);
+    if (dp->function_serial == VGC_BUILTIN_SERIAL)
+        id = vgc_make_id(&dp->function_serial, index);
     return function_place(dp, index, id, program, kernel, name, short_name);
 }
 
@@ -282,7 +304,7 @@ static int function_load(struct vgc_dp *dp, uint32_t program_id, uint32_t id, co
     uint32_t index = vgc_index_of(id);
     if (program == NULL)
         return -ENOENT;
-    if (index >= VGC_MAX_FUNCTIONS - 1 || id > INT32_MAX || !params_are_sound(kernel))
+    if (index >= VGC_MAX_FUNCTIONS - 1 || id >> 16 >= VGC_BUILTIN_SERIAL || !params_are_sound(kernel))
         return -EINVAL;
     if (dp->functions[index].id != 0)
         return -EEXIST;

@@ -157,6 +157,9 @@ int vgc_dp_function_add(struct vgc_dp *dp, uint32_t program, const struct vgc_ke
                         const char *short_name);
 int vgc_dp_global_add(struct vgc_dp *dp, uint32_t program, uint64_t address, uint64_t size);
 int vgc_dp_program_publish(struct vgc_dp *dp);
+/* Built-in functions that the engine has, from number 0 up: the kernel, which lives as long as `dp`, and the id by
+ * which every context launches it. NULL: there are no more. */
+const struct vgc_kernel *vgc_dp_builtin(const struct vgc_dp *dp, uint32_t number, uint32_t *id);
 /* Removes a program. When PROGRAM_UNLOAD or CONTEXT_DESTROY become cold, none of its launches is in flight. */
 int vgc_dp_program_remove(struct vgc_dp *dp, uint32_t program);
 /* Frees allocations and events of a context whose CONTEXT_DESTROY is being served, and its number. */
@@ -300,7 +303,8 @@ struct vgc_function_work {
     uint64_t busy_ns;                    /* of those that the engine has timed */
     uint64_t times[VGC_LATENCY_CLASSES]; /* of these, by latency class */
 };
-/* Work of a function of a registered program, since it was added. -ENOENT: there is no such function. */
+/* Work of a function of a registered program, since it was added, or of one that is built in. -ENOENT: there is no such
+ * function. */
 int vgc_dp_function_work(struct vgc_dp *dp, uint32_t function, struct vgc_function_work *work);
 
 enum { VGC_NUM_TALLIES = 48, VGC_TALLY_NAME = 96 };

@@ -85,6 +85,7 @@ struct vgc_kernel {
     uint32_t context;
     uint32_t num_params;
     const struct vgc_param_entry *params;
+    const struct vgc_builtin *builtin; /* NULL: it is a program's, which owns it */
     void *engine_private;
 };
 
@@ -157,6 +158,7 @@ struct vgc_op {
 enum { VGC_DONE = 0, VGC_QUEUED = 1 };
 enum { VGC_ENGINE_WHY = 256 };
 
+struct vgc_builtin;
 struct vgc_ctl_pe;
 struct vgc_dp;
 struct vgc_engine;
@@ -179,6 +181,11 @@ struct vgc_engine_ops {
 
     /* The engine carries out operations that are graphs. */
     bool graphs;
+
+    /* Finds what kernels of a built-in function have as engine_private; NULL: the engine does not have the function.
+     * Its launches are of one block and one thread, with parameters that were checked (vgc_builtin_check). Called when
+     * the data plane starts. May be NULL: the engine has none. */
+    void *(*builtin)(struct vgc_engine *engine, const struct vgc_builtin *builtin);
 
     /* Bytes of device memory that a LAUNCH needs while it runs, beside what it accesses. op->workspace is the address
      * of as many, with any contents; launches of the same stream may have the same. The engine sets it to 0 if the

@@ -35,13 +35,13 @@ int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     uint32_t context = vgc_context_number(dp, req->context);
     struct vgc_workspace *workspace = find(dp, context, op->stream, size);
     if (workspace == NULL)
-        return refuse(op, "a launch needs %lu bytes to run all blocks at once; %lu streams run such launches already",
-                      size, VGC_WORKSPACES);
+        return refuse(op, "a launch needs %lu bytes while it runs; %lu streams run such launches already", size,
+                      VGC_WORKSPACES);
     if (workspace->users == 0) {
         uint64_t given = size;
         uint64_t address;
         if (vgc_temp_get(dp, &given, &address) != 0)
-            return refuse(op, "the launch needs %lu bytes to run all blocks at once; %lu bytes are free", size,
+            return refuse(op, "the launch needs %lu bytes while it runs; %lu bytes are free", size,
                           vgc_memory_left(dp));
         *workspace =
             (struct vgc_workspace){.address = address, .size = given, .context = context, .stream = op->stream};

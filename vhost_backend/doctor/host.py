@@ -95,6 +95,19 @@ def _headers() -> Iterator[Finding]:
         yield Finding("CUB and Thrust, precompiled", bool(made) and not faults, text, _PRECOMPILE_HINT, optional=True)
 
 
+def _builtins() -> Iterator[Finding]:
+    if importlib.util.find_spec("vhost_backend._dataplane") is None:
+        return
+    from vhost_backend.engines.cpu.builtins import library
+
+    own, openblas = library.library(), library.openblas()
+    text = "not built: the engine 'cpu' has none" if own is None else f"for {own.parent.name}"
+    yield Finding("built-in functions", own is not None, text, _BUILD_HINT, optional=True)
+    if own is not None:
+        text = "none: matrices cannot be multiplied" if openblas is None else str(openblas)
+        yield Finding("OpenBLAS of these", openblas is not None, text, "pip install scipy-openblas64", optional=True)
+
+
 def _sandbox() -> Iterator[Finding]:
     launcher = build.LAUNCHER
     yield Finding("sandbox launcher", launcher.exists(), str(launcher), _BUILD_HINT)
@@ -191,6 +204,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _weights,
     _cores,
     _compiler,
+    _builtins,
     _shared_memory,
     gpu_doctor.examine,
     control_doctor.examine,

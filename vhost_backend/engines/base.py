@@ -123,6 +123,8 @@ class HostView:
     """True if the worker gets a read-only /proc of its own PID namespace."""
     memory_bytes: int = 0
     """Host memory that the engine's driver may need, beyond what every worker does."""
+    pe_memory_bytes: int = 0
+    """Host memory that each processing element may need, beyond what every thread does."""
     threads: int = 0
     """Threads that the engine's driver may start."""
     cpus: int | None = None
@@ -160,6 +162,8 @@ class Engine(ABC):
     """``struct vgc_engine *``"""
     names_code: bool = False
     """True if the operator wants to see the names of kernels' code (`code_of`)."""
+    missing_builtins: str = ""
+    """Reason why the engine lacks built-in functions that it has elsewhere; "" if it lacks none."""
     reserved_bytes: int = 0
     """Bytes of address space reserved beside the VM's memory; the sandbox's limits leave room for them."""
 

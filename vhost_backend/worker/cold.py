@@ -312,7 +312,8 @@ class ColdServer:
 
     def _function_list(self, request: ColdRequest) -> None:
         body = schema.BODY_FUNCTION_LIST.construct.parse(request.body)
-        payload = list_payload(self.registrations, self._plane, body.first, request.writable_len)
+        built_in = self.programs.built_in.values()
+        payload = list_payload(self.registrations, built_in, self._plane, body.first, request.writable_len)
         self._reply(request, payload)
 
     def _global_lookup(self, request: ColdRequest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -24,22 +24,26 @@ _MOST: Final = 1000
 @dataclass(frozen=True, slots=True)
 class _Listed:
     program: int
+    """0: it is the host's."""
     flags: int
     function: Function | None
     """None: the program is broken."""
     name: str
     text: str
+    origin: FunctionOrigin = FunctionOrigin.VM
 
 
-def list_payload(registrations: Registrations, plane: DataPlane, first: int, room: int) -> bytes:
-    """Functions from number `first` on, as many as fit into `room` bytes.
+def list_payload(
+    registrations: Registrations, built_in: Iterable[Function], plane: DataPlane, first: int, room: int
+) -> bytes:
+    """Functions of the VM and then those of the host, from number `first` on, as many as fit into `room` bytes.
 
     :raise DriverError: not even one fits.
     """
     header = schema.FUNCTION_LIST
     parts = _Parts(plane, room - header.size_bytes)
     following = 0
-    functions = islice(_functions(registrations), first, None)
+    functions = islice(_functions(registrations, built_in), first, None)
     for number, listed in enumerate(functions, first):
         if parts.count == _MOST or not parts.add(listed):
             following = number
@@ -50,9 +54,11 @@ def list_payload(registrations: Registrations, plane: DataPlane, first: int, roo
     return bytes(header.construct.build({**fields, "next": following}) + parts.data)
 
 
-def _functions(registrations: Registrations) -> Iterator[_Listed]:
+def _functions(registrations: Registrations, built_in: Iterable[Function]) -> Iterator[_Listed]:
     for registration, entry in registrations:
         yield from _functions_of(registration, entry)
+    for function in built_in:
+        yield _Listed(0, FunctionFlag(0), function, function.info.name, "", FunctionOrigin.HOST)
 
 
 def _functions_of(registration: Registration, entry: LoadedEntry | None) -> Iterator[_Listed]:
@@ -111,7 +117,7 @@ class _Parts:
             {
                 "id": 0 if listed.function is None else listed.function.id,
                 "program": listed.program,
-                "origin": FunctionOrigin.VM,
+                "origin": listed.origin,
                 "flags": int(listed.flags),
                 "first_param": self.num_params,
                 "num_params": 0 if info is None else len(info.params),

@@ -6,8 +6,9 @@ All functions may be called while `DataPlane.run` serves on another thread.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -373,8 +374,17 @@ class DataPlane:
             for tally in tallies[0:count]
         )
 
+    def builtins(self) -> Iterator[tuple[int, Any]]:
+        """Id and kernel (``struct vgc_kernel *``) of each built-in function of the engine. Kernels live as long as the plane."""
+        function_id = ffi.new("uint32_t *")
+        for number in itertools.count():
+            kernel = lib.vgc_dp_builtin(self._dp, number, function_id)
+            if kernel == ffi.NULL:
+                return
+            yield int(function_id[0]), kernel
+
     def function_work(self, function: int) -> FunctionWork:
-        """Work of a function of a registered program.
+        """Work of a function of a registered program, or of one that is built in.
 
         :raise DataPlaneError: there is no such function.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -66,6 +66,26 @@ def _charge_of(context: int, loaded: LoadedProgram) -> int:
     return loaded.charged_bytes + (_WORK_BYTES * len(loaded.functions) if context == OF_VM else 0)
 
 
+def _text(pointer: Any) -> str:
+    return str(ffi.string(pointer), errors="replace")
+
+
+def _built_in(function_id: int, kernel: Any) -> Function:
+    params = [kernel.params[i] for i in range(kernel.num_params)]
+    name = _text(kernel.name)
+    info = FunctionInfo(
+        name=name,
+        short_name=name,
+        params=tuple((param.offset, param.size) for param in params),
+        param_bytes=kernel.param_bytes,
+        shared_bytes=0,
+        max_threads=kernel.max_threads,
+        kernel=kernel,
+        param_kinds=tuple(param.kind for param in params),
+    )
+    return Function(function_id, info)
+
+
 class FunctionLoader(Protocol):
     """Registers functions of migrated programs: `vhost_backend.worker.migration.plane.MigrationPlane`."""
 
@@ -79,6 +99,8 @@ class Programs:
         self._engine = engine
         self._plane = plane
         self._entries: dict[int, LoadedEntry] = {}
+        self._built_in: dict[str, Function] | None = None
+        """Functions of the host, by name; None before someone asked."""
         self._names_of_vm: set[str] = set()
         """Names of the functions of registered programs."""
         self.before_change: Callable[[], None] = lambda: None
@@ -210,7 +232,7 @@ class Programs:
     def find_function(self, context: int, program: int, name: str) -> Function:
         """Finds a function by its full or its source name, in the latest program that has it.
 
-        `program` 0 searches all programs of the context, and then those of the VM.
+        `program` 0 searches all programs of the context, then those of the VM, then the host's built-in functions.
 
         :raise DriverError: no program has it.
         """
@@ -218,7 +240,19 @@ class Programs:
             for function in entry.functions:
                 if name in (function.info.name, function.info.short_name):
                     return function
-        raise DriverError(Status.NOT_FOUND, f"no function '{name[:200]}'; there are: {self._names(context, program)}")
+        if program == 0 and name in self.built_in:
+            return self.built_in[name]
+        raise DriverError(
+            Status.NOT_FOUND, f"no function '{name[:200]}'; there are: {self._names(context, program, name)}"
+        )
+
+    @property
+    def built_in(self) -> Mapping[str, Function]:
+        """Functions that come with the host, by name."""
+        if self._built_in is None:
+            functions = (_built_in(*found) for found in self._plane.builtins())
+            self._built_in = {function.info.name: function for function in functions}
+        return self._built_in
 
     def find_global(self, context: int, program: int, name: str) -> GlobalInfo:
         """Finds a variable, as `find_function` finds a function."""
@@ -258,11 +292,20 @@ class Programs:
                 if entry.context == owner and program in (0, entry.id):
                     yield entry
 
-    def _names(self, context: int, program: int) -> str:
+    def _names(self, context: int, program: int, wanted: str) -> str:
         names = [
             function.info.short_name for entry in self._candidates(context, program) for function in entry.functions
         ]
-        return ", ".join(names)[:500] or "none"
+        return (", ".join(names)[:500] or "none") + (self._about_built_in(wanted) if program == 0 else "")
+
+    def _about_built_in(self, wanted: str) -> str:
+        group = wanted.partition(".")[0] + "."
+        alike = ", ".join(name for name in self.built_in if name.startswith(group))[:500]
+        text = f"; and {len(self.built_in)} built-in ones" if self.built_in else ""
+        text += f", among them {alike}" if alike else ""
+        return text + (
+            f"; others are missing: {self._engine.missing_builtins}" if self._engine.missing_builtins else ""
+        )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -12,10 +12,17 @@ enum { VGC_CPU_WHY = 256 };
 enum { VGC_CPU_BRAND = 49 };
 void vgc_cpu_brand(char *brand);
 
+/* Level of x86-64 that the processor has: 1 to 4. */
+uint32_t vgc_cpu_level(void);
+
 /* Makes an engine of `num_pes` processing elements (threads of this process, in which guest code will run). With
  * `guard_pages`, kernels that reach beyond an allocation fault. NULL on failure, with the reason in `why` (VGC_CPU_WHY
  * bytes). */
 struct vgc_engine *vgc_cpu_engine_new(uint32_t num_pes, bool guard_pages, char *why);
+/* Loads the built-in functions from our `library` and, unless that is "", OpenBLAS, once, before the process closes
+ * itself in and before a data plane is made of the engine. 0, or -1 with the reason in `why` (VGC_CPU_WHY bytes): then
+ * some or all of them are missing. */
+int vgc_cpu_builtins_load(struct vgc_engine *engine, const char *library, const char *openblas, char *why);
 /* Starts the processing elements, once, before the first operation. 0, or -1 with the reason in `why`. */
 int vgc_cpu_engine_start(struct vgc_engine *engine, char *why);
 /* Ends the engine's threads and frees the engine. No operation may be running. */

@@ -13,6 +13,7 @@
  *   texture.c   sampling, for kernels                descriptor.c what kernels know of textures
  *   children.c  grids that kernels launch       heap.c      malloc() of kernels
  *   grid.c      grids that wait for another's end; a block on a PE
+ *   builtins.c  functions that come with the host
  *   idle.c      processing elements without work, and calls for them
  *   cpu_profile.h  lines of the source, and samples of where kernels are
  */
@@ -85,6 +86,7 @@ struct cpu_checks;
 struct cpu_profile;
 struct cpu_samples;
 struct cpu_bound;
+struct cpu_builtins;
 
 struct cpu_extent {
     uint64_t first;
@@ -297,6 +299,7 @@ struct cpu_engine {
     pthread_mutex_t programs_lock;
     struct vgc_cpu_program *programs; /* all loaded programs */
     struct cpu_elf *images;           /* theirs */
+    struct cpu_builtins *builtins;    /* NULL: none were loaded */
 };
 
 static inline struct cpu_engine *cpu_engine_of(struct vgc_engine *engine)
@@ -436,7 +439,8 @@ int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint3
  * workspace. */
 /* Bytes of a block's slot, a whole number of pages. */
 size_t cpu_slot_bytes(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_shared_bytes);
-uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op);
+/* Bytes of a launch's workspace; 0: its blocks do not wait for each other. */
+uint64_t cpu_resident_bytes(const struct vgc_op *op);
 /* Runs block `index` up to its next barrier of the grid, or to its end. */
 void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch);
 /* No PE runs the launch, and no block can go on. True: the blocks that wait go on from here. Lock held. */
@@ -460,6 +464,15 @@ void cpu_place_block(struct cpu_pe *pe, const struct cpu_launch *launch, uint64_
 bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed);
 void cpu_drop_frame(struct cpu_pe *pe);
 void cpu_drop_checks(struct cpu_checks **checks);
+
+/* builtins.c */
+/* Kernel of a built-in function; NULL: it cannot be called. */
+void *cpu_find_builtin(struct vgc_engine *engine, const struct vgc_builtin *builtin);
+/* Bytes of the workspace of such a launch. */
+uint64_t cpu_builtin_bytes(struct cpu_engine *engine, const struct vgc_op *op);
+/* The name of a built-in function that is at this address, or NULL. */
+const char *cpu_builtin_name_at(const struct cpu_engine *engine, uint64_t address);
+void cpu_builtins_free(struct cpu_engine *engine);
 
 /* children.c: grids that kernels launch run on the PE that launches them, when the launching block's threads wait or
  * have ended, or behind the grid that launches them. */

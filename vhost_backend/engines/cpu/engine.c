@@ -20,6 +20,11 @@ static int cpu_map_region(struct vgc_engine *engine, uint8_t *host, uint64_t siz
     return 0;
 }
 
+static uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op)
+{
+    return op->kernel->builtin != NULL ? cpu_builtin_bytes(cpu_engine_of(engine), op) : cpu_resident_bytes(op);
+}
+
 static void cpu_describe_op(struct vgc_engine *base, const struct vgc_op *op, char *text, uint32_t size)
 {
     struct cpu_engine *engine = cpu_engine_of(base);
@@ -45,6 +50,7 @@ static void free_engine(struct cpu_engine *engine)
     cpu_firmware_stop(engine);
     cpu_control_detach(engine);
     cpu_granules_close(engine);
+    cpu_builtins_free(engine);
     cpu_bounds_free(&engine->bounds);
     cpu_bounds_free(&engine->blocks);
     pthread_mutex_destroy(&engine->bounds.lock);
@@ -80,6 +86,7 @@ static const struct vgc_engine_ops CPU_OPS = {
     .put_texture = cpu_put_texture,
     .submit = cpu_submit,
     .graphs = true,
+    .builtin = cpu_find_builtin,
     .launch_bytes = cpu_launch_bytes,
     .poll = cpu_poll,
     .offer_pes = cpu_offer_pes,
@@ -106,6 +113,16 @@ void vgc_cpu_brand(char *brand)
             __cpuid(FIRST_LEAF + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
     memcpy(brand, words, sizeof(words));
     brand[sizeof(words)] = '\0';
+}
+
+uint32_t vgc_cpu_level(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4"))
+        return 4;
+    if (__builtin_cpu_supports("x86-64-v3"))
+        return 3;
+    return __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
 }
 
 /* Rate of the counter that clock() and clock64() of kernels read. */

@@ -15,12 +15,14 @@ from vhost_backend.engines.base import (
     EngineOptions,
     FunctionInfo,
     GlobalInfo,
+    HostView,
     LoadedProgram,
     ProgramError,
     ProgramPlace,
     WorkerNeeds,
 )
 from vhost_backend.engines.cpu import cccl, toolchain
+from vhost_backend.engines.cpu.builtins import library
 from vhost_backend.errors import EngineError
 
 _OPTIONS: Final = frozenset({"guard_pages", "perf_maps"})
@@ -28,6 +30,8 @@ _PAGE_BYTES: Final = 4096
 _BESIDE: Final = 4
 """Part of the quota that may be mapped beside allocations: their ends (memory.c), and what granules cannot give."""
 _BESIDE_BYTES: Final = 16 << 20
+_OPENBLAS_BYTES: Final = 33 << 20
+"""Private memory of OpenBLAS for each thread that multiplies matrices; a part of it is touched."""
 _REGISTERS: Final = 32
 """Registers of a thread, for programs that compute occupancy: x86-64 has 16, AVX2 another 16."""
 _FUNCTION_BYTES: Final = 1024
@@ -66,6 +70,14 @@ class CpuEngine(Engine):
         self.handle = lib.vgc_cpu_engine_new(pes, guard_pages, self._why)
         if self.handle == ffi.NULL:
             raise EngineError(f"cpu engine: {self._reason()}")
+        self.missing_builtins = self._load_builtins()
+
+    def _load_builtins(self) -> str:
+        own, openblas = library.library(), library.openblas()
+        if own is None:
+            return "they were not built"
+        loaded = lib.vgc_cpu_builtins_load(self.handle, str(own).encode(), str(openblas or "").encode(), self._why)
+        return library.NO_OPENBLAS if openblas is None else self._reason() if loaded != 0 else ""
 
     @classmethod
     def open(cls, options: EngineOptions, pes: int, memory_bytes: int, deadline_ns: int) -> Self:  # noqa: ARG003  the data plane enforces it
@@ -80,6 +92,10 @@ class CpuEngine(Engine):
             guard_pages=options.get("guard_pages") is True,
         )
 
+    @staticmethod
+    def view(options: EngineOptions) -> HostView:  # noqa: ARG004  the same for all
+        return HostView(pe_memory_bytes=_OPENBLAS_BYTES)
+
     def start(self) -> None:
         """Starts the processing elements.
 
@@ -90,7 +106,7 @@ class CpuEngine(Engine):
 
     @property
     def needs(self) -> WorkerNeeds:
-        return WorkerNeeds(private_bytes=self._beside_bytes)
+        return WorkerNeeds(private_bytes=self._beside_bytes + self.num_pes * _OPENBLAS_BYTES)
 
     def image_bytes(self, image_fd: int, size: int) -> int:
         return self._measured(lib.vgc_cpu_image_bytes(image_fd, size, self._why))

@@ -218,6 +218,11 @@ int cpu_control_text(struct vgc_engine *base, uint64_t address, char *text, uint
     int length = -EFAULT;
     if (size == 0)
         return -EINVAL;
+    const char *builtin = cpu_builtin_name_at(engine, address);
+    if (builtin != NULL) {
+        snprintf(text, size, "%s", builtin);
+        return (int)strlen(text);
+    }
     pthread_mutex_lock(&engine->programs_lock);
     for (const struct vgc_cpu_program *program = engine->programs; program != NULL; program = program->next) {
         uint64_t offset = address - (uint64_t)(uintptr_t)program->elf.base;

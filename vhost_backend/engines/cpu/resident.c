@@ -50,9 +50,8 @@ size_t cpu_slot_bytes(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_thr
                                                           : lay_out(kernel, num_threads, dynamic_shared_bytes).bytes;
 }
 
-uint64_t cpu_launch_bytes(struct vgc_engine *engine, const struct vgc_op *op)
+uint64_t cpu_resident_bytes(const struct vgc_op *op)
 {
-    (void)engine;
     uint64_t slot =
         cpu_slot_bytes(op->kernel->engine_private, op->block[0] * op->block[1] * op->block[2], op->shared_bytes);
     uint64_t bytes;

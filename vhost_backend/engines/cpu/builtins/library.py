@@ -7,20 +7,20 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from vhost_backend._dataplane import lib
+
 BUILT: Final = Path(__file__).resolve().parent / "build"
 NAME: Final = "libvgc-builtins.so"
-_V3: Final = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"])
-_V4: Final = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
-LEVELS: Final = {"x86-64-v4": _V4, "x86-64-v3": _V3, "x86-64": frozenset[str]()}
-"""Levels of x86-64, the best first, with the flags of /proc/cpuinfo that each needs."""
+NO_OPENBLAS: Final = "the Python package scipy-openblas64 is not installed"
+LEVELS: Final = {4: "x86-64-v4", 3: "x86-64-v3", 1: "x86-64"}
+"""Levels of x86-64 that there may be a library for, the best first, with their numbers."""
 
 
 @cache
-def library(cpuinfo: Path = Path("/proc/cpuinfo")) -> Path | None:
+def library() -> Path | None:
     """The best library that was built and that this processor can run; None: it was not built."""
-    line = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")), "")
-    flags = set(line.split())
-    files = (BUILT / level / NAME for level, needed in LEVELS.items() if needed <= flags)
+    level = int(lib.vgc_cpu_level())
+    files = (BUILT / name / NAME for number, name in LEVELS.items() if number <= level)
     return next((file for file in files if file.exists()), None)
 
 
