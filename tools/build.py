@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,14 +35,19 @@ class Part:
     """Patterns of files of this Python environment that it is made from, too."""
     is_local: bool = False
     """It serves those who work from this tree alone: it is neither packaged nor built with sanitizers."""
+    levels: tuple[str, ...] = ()
+    """Levels of x86-64 for which it is built, the best last; () if it is the same for all. In place, one is enough."""
     is_sanitized: bool = True
     """False for what our own compiler builds, which does not know the sanitizers."""
 
-    def argv(self, sanitize: str) -> list[str]:
+    def argv(self, sanitize: str, *, in_place: bool) -> list[str]:
+        """Command that builds it; `in_place`: for this machine alone."""
         if self.script.endswith(".py"):
             return [sys.executable, "-m", self.script.removesuffix(".py").replace("/", ".")]
         make = ["make", "--silent", "--no-print-directory", f"-j{os.cpu_count() or 1}", "-C", self.script]
-        return [*make, "SANITIZE=1", "BUILD=build"] if sanitize else make
+        if sanitize:
+            return [*make, "SANITIZE=1", "BUILD=build"]
+        return [*make, f"LEVELS={_best(self.levels)}"] if self.levels and in_place else make
 
 
 PARTS: Final = (
@@ -58,6 +63,7 @@ PARTS: Final = (
         (
             *WIRE,
             "vhost_backend/dataplane",
+            "vhost_backend/builtins",
             "vhost_backend/channels",
             "vhost_backend/engines/cpu",
             "vhost_backend/engines/cuda",
@@ -98,7 +104,8 @@ PARTS: Final = (
         "CPU engine's built-in functions",
         "vhost_backend/engines/cpu/builtins",
         ("vhost_backend/engines/cpu/builtins", "vhost_backend/builtins", "tools/ducc.py"),
-        ("vhost_backend/engines/cpu/builtins/build/x86-64/libvgc-builtins.so",),
+        ("vhost_backend/engines/cpu/builtins/build/*/libvgc-builtins.so",),
+        levels=("x86-64", "x86-64-v3", "x86-64-v4"),
     ),
     Part(
         "sandbox launcher",
@@ -167,21 +174,30 @@ PARTS: Final = (
 )
 
 
+def _best(levels: Sequence[str]) -> str:
+    """The best of these levels of x86-64 that this machine has; the first if the loader does not tell."""
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    told = subprocess.run([loader, "--help"], check=False, capture_output=True, text=True).stdout
+    return next((level for level in reversed(levels) if f"{level} (supported" in told), levels[0])
+
+
 def build(root: Path = REPOSITORY) -> None:
     """Builds every part of the tree at `root` whose sources changed."""
     for part in PARTS:
         if (part.is_local or not part.is_sanitized) and os.environ.get("VGC_SANITIZE"):
             continue
-        if not bring_up_to_date(part, root):
-            argv = part.argv(os.environ.get("VGC_SANITIZE", ""))
+        if not bring_up_to_date(part, root, in_place=True):
+            argv = part.argv(os.environ.get("VGC_SANITIZE", ""), in_place=True)
             die(f"the {part.name} did not build", hint=f"its messages are above; alone: {' '.join(argv)}")
 
 
-def bring_up_to_date(part: Part, root: Path = REPOSITORY) -> bool:
-    """Builds one part, if its sources changed. False if that failed; its messages are on stderr."""
+def bring_up_to_date(part: Part, root: Path = REPOSITORY, *, in_place: bool = False) -> bool:
+    """Builds one part, if its sources changed; `in_place`: for this machine alone. False if that failed; its messages are
+    on stderr.
+    """
     sanitize = os.environ.get("VGC_SANITIZE", "")
     stamp = root / "build" / "hashes" / part.script.replace("/", ".")
-    argv = part.argv(sanitize)
+    argv = part.argv(sanitize, in_place=in_place)
     watched = (path for pattern in part.watched for path in sorted(Path(sys.prefix).glob(pattern)))
     states = (f"{path} {path.stat().st_mtime_ns}" for path in watched)
     wanted = digest_of(_sources(root, part.sources), sanitize, " ".join(argv), *states)
