@@ -9,6 +9,7 @@ MODULES = (
     "copy",
     "launches",
     "compute",
+    "builtins",
     "programs",
     "compile",
     "footprint",
