@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import random
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -103,11 +104,16 @@ def params_of(builtin: Any) -> list[Param]:
 
 
 class Buffer:
-    """Memory of an array between canaries, at a multiple of 64 bytes plus `shift`."""
+    """Memory of an array between canaries, at a multiple of 64 bytes plus `shift`.
 
-    def __init__(self, content: bytes, shift: int = 0) -> None:
-        self.memory = np.full(len(content) + 2 * GUARD + 64 + shift, 0xA5, dtype=np.uint8)
-        self.begin = (-(self.memory.ctypes.data + GUARD) % 64) + GUARD + shift
+    `guard` is the number of bytes of a canary. What is shared is the same memory in processes that are forked off.
+    """
+
+    def __init__(self, content: bytes, shift: int = 0, guard: int = GUARD, *, is_shared: bool = False) -> None:
+        size = len(content) + 2 * guard + 64 + shift
+        self.memory = np.frombuffer(mmap.mmap(-1, size), np.uint8) if is_shared else np.empty(size, np.uint8)
+        self.memory[:] = 0xA5
+        self.begin = (-(self.memory.ctypes.data + guard) % 64) + guard + shift
         self.size = len(content)
         self.memory[self.begin : self.begin + self.size] = np.frombuffer(content, dtype=np.uint8)
         self.before = self.memory.copy()
@@ -157,8 +163,10 @@ def check(builtin: Any, block: Any) -> list[tuple[int, int, int]]:
     return [(r.address, r.bytes, r.param) for r in need.ranges[0 : need.num_ranges]]
 
 
-def run(builtin: Any, block: Any, pes: int = 3, seed: int = 0) -> None:
-    """Plans a checked call and runs its steps.
+def run(
+    builtin: Any, block: Any, pes: int = 3, seed: int = 0, *, after_step: Callable[[int], None] | None = None
+) -> None:
+    """Plans a checked call and runs its steps; `after_step` gets the index of each step that has ended.
 
     :raise FailedError: the call says that it failed.
     """
@@ -174,6 +182,8 @@ def run(builtin: Any, block: Any, pes: int = 3, seed: int = 0) -> None:
             blocks = list(range(steps[i].blocks))
             order.shuffle(blocks)
             list(pool.map(lambda block, step=steps + i: step.run(step, block), blocks))
+            if after_step is not None:
+                after_step(i)
     workspace.check(written=True)
     failed = lib().vgc_cpu_builtin_failed(pointer)
     if failed != ffi.NULL:

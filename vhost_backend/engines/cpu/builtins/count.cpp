@@ -1,5 +1,6 @@
 // Counting: threads count in tables of their own, which are added up; in one table with atomics if there are many bins.
 #include "planners.h"
+#include "read_once.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
 
 #include <cmath>
@@ -72,7 +73,7 @@ template <class T, class Find> void count(const Call<T, Find> &call, uint64_t bl
     uint64_t begin = call.split.begin(block), end = call.split.end(block);
     if (call.tables.pieces == 0) {
         for (uint64_t i = begin; i < end; i++) {
-            int64_t bin = call.find(call.in[i]);
+            int64_t bin = call.find(read_once(&call.in[i]));
             if (bin >= 0)
                 __atomic_fetch_add(&call.counts[bin], 1, __ATOMIC_RELAXED);
             is_lost |= bin < 0;
@@ -81,7 +82,7 @@ template <class T, class Find> void count(const Call<T, Find> &call, uint64_t bl
         Lease lease(call.tables);
         auto *table = reinterpret_cast<int64_t *>(lease.memory());
         for (uint64_t i = begin; i < end; i++) {
-            int64_t bin = call.find(call.in[i]);
+            int64_t bin = call.find(read_once(&call.in[i]));
             if (bin >= 0)
                 table[bin]++;
             is_lost |= bin < 0;

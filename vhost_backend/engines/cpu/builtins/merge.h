@@ -1,6 +1,10 @@
 // Merging of sorted runs: pieces of the result that are independent of one another.
+//
+// Runs that are not sorted, or change meanwhile, give a wrong result: nothing outside of them and of it is accessed.
 #ifndef VGC_CPU_MERGE_H
 #define VGC_CPU_MERGE_H
+
+#include "read_once.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +24,7 @@ template <class Item> struct Runs {
     /* Takes the lesser of two elements, without a branch: which it is cannot be foretold. */
     void take()
     {
-        Item x = *a, y = *b;
+        Item x = read_once(a), y = read_once(b);
         bool is_b = y < x;
         *out++ = x ^ ((x ^ y) & (Item(0) - Item(is_b)));
         b += is_b;
@@ -35,11 +39,9 @@ template <class Item> struct Runs {
     }
 };
 
-/* Number of elements of `a` among the first `count` of a and b merged. */
-template <class Item>
-uint64_t merge_path(const Item *a, uint64_t a_count, const Item *b, uint64_t b_count, uint64_t count)
+/* Number of elements of `a` among the first `count` of a and b merged, from `low` to `high`. */
+template <class Item> uint64_t merge_path(const Item *a, const Item *b, uint64_t count, uint64_t low, uint64_t high)
 {
-    uint64_t low = count > b_count ? count - b_count : 0, high = std::min(count, a_count);
     while (low < high) {
         uint64_t middle = (low + high) / 2;
         if (b[count - middle - 1] < a[middle])
@@ -57,10 +59,11 @@ void merge_piece(const Item *a, uint64_t a_count, const Item *b, uint64_t b_coun
 {
     constexpr uint64_t PIECES = 4;
     Runs<Item> runs[PIECES];
-    uint64_t from = merge_path(a, a_count, b, b_count, begin);
+    auto least = [&](uint64_t count) { return count > b_count ? count - b_count : 0; };
+    uint64_t from = merge_path(a, b, begin, least(begin), std::min(begin, a_count));
     for (uint64_t i = 0, at = begin; i < PIECES; i++) {
         uint64_t to = begin + (end - begin) * (i + 1) / PIECES;
-        uint64_t until = merge_path(a, a_count, b, b_count, to);
+        uint64_t until = merge_path(a, b, to, std::max(from, least(to)), std::min(from + (to - at), a_count));
         runs[i] = {a + from, a + until, b + (at - from), b + (to - until), out + (at - begin)};
         from = until;
         at = to;

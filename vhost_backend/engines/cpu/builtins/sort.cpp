@@ -2,6 +2,8 @@
 //
 // Keys become unsigned integers that are in the same order ("items"), for positions with the position behind the key.
 // Chunks have a power of two of elements, as have the pieces that blocks merge: no piece belongs to two pairs of runs.
+// The VM may write to its memory meanwhile. vqsort would then leave its array, so chunks are sorted in scratch memory;
+// merging allows for it, so runs may lie in the VM's memory.
 #include "merge.h"
 #include "planners.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
@@ -78,9 +80,10 @@ template <class Item> struct Runway {
     uint64_t outer, n;
     uint64_t chunk, chunks; /* of a row */
     uint64_t rounds;
-    Split rows;   /* where rows have one chunk; else of the chunks, one by one */
-    Item *first;  /* items of the sorted chunks */
-    Item *second; /* of rounds 1, 3, ...; not there without rounds */
+    Split rows;      /* where rows have one chunk; else of the chunks, one by one */
+    Scratch scratch; /* for a chunk */
+    Item *first;     /* items of the sorted chunks; null: nobody wants them */
+    Item *second;    /* of rounds 1, 3, ...; null without rounds */
 
     /* Items before and behind a round. */
     Item *from(uint64_t round) const
@@ -93,7 +96,7 @@ template <class Item> struct Runway {
     }
 };
 
-/* Lays out rows; the items have no memory yet. */
+/* Lays out rows; the sorted items have no memory yet. */
 template <class Item> Runway<Item> lay_out(Plan &plan, int64_t outer, int64_t n)
 {
     Runway<Item> way = {};
@@ -108,6 +111,7 @@ template <class Item> Runway<Item> lay_out(Plan &plan, int64_t outer, int64_t n)
     while (way.chunks >> way.rounds > 1 || (uint64_t(1) << way.rounds) < way.chunks)
         way.rounds++;
     way.rows = way.chunks > 1 ? Split{way.outer * way.chunks, 1} : plan.split(way.outer, row_ns);
+    way.scratch = plan.scratch(std::min(way.chunk, way.n) * sizeof(Item));
     return way;
 }
 
@@ -149,11 +153,15 @@ template <class Call> struct Round {
 template <class Call> void sort_chunks(const Call &call, uint64_t block)
 {
     const auto &way = call.way;
+    Lease lease(way.scratch);
+    auto *items = reinterpret_cast<decltype(way.first)>(lease.memory());
     for (uint64_t i = way.rows.begin(block); i < way.rows.end(block); i++) {
         Stretch chunk = chunk_at(way, i);
-        auto *items = way.first + chunk.row * way.n + chunk.begin;
+        uint64_t count = chunk.end - chunk.begin;
         call.load(chunk, items);
-        sort_items(items, chunk.end - chunk.begin);
+        sort_items(items, count);
+        if (way.first != nullptr)
+            std::copy_n(items, count, way.first + chunk.row * way.n + chunk.begin);
         if (way.rounds == 0)
             call.store(chunk, items);
     }
@@ -202,10 +210,11 @@ template <class T> void plan_keys(Plan &plan, const void *params)
     if (p.outer == 0 || p.n == 0)
         return;
     KeysCall<T> call = {p, lay_out<Bits<T>>(plan, p.outer, p.n)};
-    auto *out = at<Bits<T>>(p.out);
-    auto *other = call.way.rounds > 0 ? plan.take<Bits<T>>(call.way.outer * call.way.n) : nullptr;
-    call.way.first = call.way.rounds % 2 == 0 ? out : other;
-    call.way.second = call.way.rounds % 2 == 0 ? other : out;
+    if (call.way.rounds > 0) {
+        auto *out = at<Bits<T>>(p.out), *other = plan.take<Bits<T>>(call.way.outer * call.way.n);
+        call.way.first = call.way.rounds % 2 == 0 ? out : other;
+        call.way.second = call.way.rounds % 2 == 0 ? other : out;
+    }
     add_sort(plan, call);
 }
 
@@ -276,9 +285,10 @@ template <class T> void add_places(Plan &plan, PlacesCall<T> &call, int64_t oute
     if (outer == 0 || n == 0)
         return;
     call.way = lay_out<Placed<T>>(plan, outer, n);
-    call.way.first = plan.take<Placed<T>>(call.way.outer * call.way.n);
-    if (call.way.rounds > 0)
+    if (call.way.rounds > 0) {
+        call.way.first = plan.take<Placed<T>>(call.way.outer * call.way.n);
         call.way.second = plan.take<Placed<T>>(call.way.outer * call.way.n);
+    }
     add_sort(plan, call);
 }
 

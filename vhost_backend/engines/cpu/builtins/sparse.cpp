@@ -1,5 +1,6 @@
 // Products of a sparse matrix, in compressed rows, and a vector. Each index of the VM's is read once and checked.
 #include "planners.h"
+#include "read_once.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
 
 namespace vgc
@@ -24,7 +25,7 @@ template <class T, class Index> T sum_row(const vgc_spmv_params &p, uint64_t beg
     auto columns = static_cast<uint64_t>(p.columns);
     T sum = 0;
     for (uint64_t i = begin; i < end; i++) {
-        auto column = static_cast<uint64_t>(*const_cast<const volatile Index *>(&indices[i]));
+        auto column = static_cast<uint64_t>(read_once(&indices[i]));
         bool is_column = column < columns;
         *is_wrong |= !is_column;
         sum += values[i] * x[is_column ? column : 0];
@@ -35,13 +36,13 @@ template <class T, class Index> T sum_row(const vgc_spmv_params &p, uint64_t beg
 template <class T, class Index> void run_rows(const Call &call, uint64_t block)
 {
     const vgc_spmv_params &p = call.p;
-    const volatile Index *starts = at<const volatile Index>(p.row_starts);
+    const Index *starts = at<const Index>(p.row_starts);
     auto alpha = static_cast<T>(p.alpha), beta = static_cast<T>(p.beta);
     auto nonzeros = static_cast<uint64_t>(p.nonzeros);
     bool is_wrong = false;
-    auto begin = static_cast<uint64_t>(starts[call.split.begin(block)]);
+    auto begin = static_cast<uint64_t>(read_once(&starts[call.split.begin(block)]));
     for (uint64_t row = call.split.begin(block); row < call.split.end(block); row++) {
-        auto end = static_cast<uint64_t>(starts[row + 1]);
+        auto end = static_cast<uint64_t>(read_once(&starts[row + 1]));
         if (begin > end || end > nonzeros)
             return fail(call.head, WRONG_ROW);
         if (begin < end && p.columns == 0)
