@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
+from guest_driver.functions.groups import BuiltinFunctions
+from guest_driver.functions.host import DeviceHost
 from guest_driver.handle import Handle
 from guest_driver.known_functions import KnownFunctions
 from guest_driver.listing import ListedFunction, list_functions
@@ -142,7 +144,7 @@ def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool, prof
     return [*options, *(CHECKS[name] for name in checks), *(flag for flag, wanted in flags.items() if wanted)]
 
 
-class Device:
+class Device(BuiltinFunctions):
     """Open device with its own context.
 
     :param index: number of the device among the VM's; alternatively `address`, its PCI address.
@@ -251,6 +253,10 @@ class Device:
     def release_queue(self) -> None:
         """Releases this thread's reserved queue."""
         lib.vgc_thread_release_queue(self._handle.pointer)
+
+    @property
+    def _host(self) -> DeviceHost:
+        return DeviceHost(self._known, self.empty, self.call)
 
     # ---- memory ----------------------------------------------------------------------------------
 

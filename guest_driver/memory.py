@@ -43,9 +43,14 @@ class DeviceMemory:
         out = ffi.new("uint64_t *")
         check(lib.vgc_alloc(handle.pointer, nbytes, out))
         self._handle = handle
-        self.address = int(out[0])
+        self._address = int(out[0])
         self.nbytes = nbytes
-        self._free = handle.on_collect(self, lambda address: lib.vgc_free(handle.pointer, address), self.address)
+        self._free = handle.on_collect(self, lambda address: lib.vgc_free(handle.pointer, address), self._address)
+
+    @property
+    def address(self) -> int:
+        """Device address; 0 once the memory was freed."""
+        return self._address
 
     def __repr__(self) -> str:
         return f"<{self.nbytes} bytes of device memory at {self.address:#x}>"
@@ -61,7 +66,7 @@ class DeviceMemory:
     def free(self) -> None:
         """Frees the memory; a second call does nothing."""
         self._free()
-        self.address = 0
+        self._address = 0
 
     def export(self) -> bytes:
         """Key by which other processes of the VM open the memory: see `Device.open_memory`.
@@ -143,9 +148,9 @@ class OpenedMemory(DeviceMemory):
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         check(lib.vgc_memory_open(handle.pointer, key_of(key), address, size))
         self._handle = handle
-        self.address = int(address[0])
+        self._address = int(address[0])
         self.nbytes = int(size[0])
-        self._free = handle.on_collect(self, lambda at: lib.vgc_memory_close(handle.pointer, at), self.address)
+        self._free = handle.on_collect(self, lambda at: lib.vgc_memory_close(handle.pointer, at), self._address)
 
 
 def _number(stream: Stream | None) -> int:
@@ -176,6 +181,28 @@ class DeviceArray(DeviceMemory):
         if not self.shape:
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
+
+    def reshape(self, shape: int | Sequence[int]) -> DeviceArray:
+        """Array of another shape that shares this one's memory and keeps it alive; one length may be -1: the rest.
+
+        :raise ValueError: the shape has a different number of elements.
+        """
+        lengths = [shape] if isinstance(shape, int) else [int(length) for length in shape]
+        if lengths.count(-1) == 1:
+            others = -math.prod(lengths)
+            lengths[lengths.index(-1)] = self.size // others if others else -1
+        if min(lengths, default=0) < 0 or math.prod(lengths) != self.size:
+            raise ValueError(f"an array of shape {self.shape} as {shape}; allowed: shapes of {self.size} elements")
+        return ArrayView(self, lengths)
+
+    def first(self, count: int) -> DeviceArray:
+        """Vector of the first elements in C order, which shares this array's memory and keeps it alive.
+
+        :raise ValueError: there are fewer elements.
+        """
+        if not 0 <= count <= self.size:
+            raise ValueError(f"the first {count} elements of {self.size}; allowed: 0 to {self.size}")
+        return ArrayView(self, [count])
 
     def get(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Copies the contents to a numpy array, `out` if given.
@@ -217,3 +244,24 @@ class DeviceArray(DeviceMemory):
                 f"an array of {array.dtype} with shape {array.shape}; on the device it is {self.dtype} with shape "
                 f"{self.shape}"
             )
+
+
+class ArrayView(DeviceArray):
+    """Array over the memory of another array, from its first element on. `free` ends the view alone."""
+
+    def __init__(self, base: DeviceArray, shape: Sequence[int]) -> None:
+        self._base: DeviceArray | None = base
+        self._handle = base._handle  # noqa: SLF001  a view is made of its base's parts
+        self.shape = tuple(shape)
+        self.dtype = base.dtype
+        self.size = math.prod(self.shape)
+        self.nbytes = max(self.size * self.dtype.itemsize, 1)
+
+    @property
+    def address(self) -> int:
+        """Device address; 0 once the view or its array was freed."""
+        return 0 if self._base is None else self._base.address
+
+    def free(self) -> None:
+        """Ends the view. The memory stays as long as its array or other views need it."""
+        self._base = None
