@@ -186,3 +186,11 @@ def test_scan_in_place_is_that_of_a_copy(n: int, *, exclusive: bool) -> None:
     rig.check(builtin, block)
     rig.run(builtin, block)
     assert np.array_equal(np.frombuffer(buffer.content()), scan("sum", "f64", x, exclusive=exclusive)[0])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_scan_of_more_than_caches_hold_is_that_of_numpy(dtype: str, *, exclusive: bool) -> None:
+    x = numbers((1, 4_300_001), dtype)
+    found, wanted = scan("max", dtype, x, exclusive=exclusive), np.maximum.accumulate(x, axis=1)
+    assert np.array_equal(found[:, 1:], wanted[:, :-1]) if exclusive else np.array_equal(found, wanted)

@@ -71,7 +71,7 @@ def test_keys_of_patterns_are_sorted(dtype: str, order: str) -> None:
     assert np.array_equal(sort("keys", x, np.zeros_like(x), descending=False), np.sort(x))
 
 
-@pytest.mark.parametrize("n", [100, 600_000, 1_500_000])
+@pytest.mark.parametrize("n", [100, 600_000, 1_500_000, 9_000_000])
 def test_keys_are_sorted_in_place(n: int) -> None:
     x = numbers((1, n), "f32")
     buffer = rig.Buffer(x.tobytes())

@@ -6,18 +6,23 @@
 #include "planners.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
 
+#include <bit>
+#include <emmintrin.h>
+
 namespace vgc
 {
 namespace
 {
 constexpr uint64_t STRAND = 2048;
 constexpr uint64_t SIDE_BY_SIDE = 4;
+constexpr uint64_t PAST_BYTES = 16 << 20; /* results of more are not found in the caches later */
 
 template <class Fold> struct Call {
     vgc_scan_params p;
     uint64_t strands;           /* of a row */
     Split split;                /* of the strands of a row, or of rows where these have one strand */
     uint64_t chunks;            /* of a row */
+    bool is_past;               /* results are written past the caches */
     typename Fold::Acc *before; /* (outer, strands): fold of a strand, then of all before it */
 };
 
@@ -49,8 +54,17 @@ typename Fold::Acc run_through(const T *x, typename Fold::Out *out, uint64_t n, 
     return acc;
 }
 
+/* Writes past the caches, which read a line before it is written: what is written is too much for them. */
+template <class Out> void write_past(Out *to, Out value)
+{
+    if constexpr (sizeof(Out) == 8)
+        _mm_stream_si64(reinterpret_cast<long long *>(to), std::bit_cast<long long>(value));
+    else
+        _mm_stream_si32(reinterpret_cast<int *>(to), std::bit_cast<int>(value));
+}
+
 /* Runs through several whole strands at once. */
-template <class Fold, class T>
+template <class Fold, class T, bool is_past>
 void run_through_four(const T *x, typename Fold::Out *out, bool exclusive, const typename Fold::Acc *before)
 {
     typename Fold::Acc acc[SIDE_BY_SIDE];
@@ -58,7 +72,11 @@ void run_through_four(const T *x, typename Fold::Out *out, bool exclusive, const
     for (uint64_t i = 0; i < STRAND; i++)
         for (uint64_t j = 0; j < SIDE_BY_SIDE; j++) {
             typename Fold::Acc next = Fold::fold(acc[j], Fold::load(x[j * STRAND + i]));
-            out[j * STRAND + i] = static_cast<typename Fold::Out>(exclusive ? acc[j] : next);
+            auto value = static_cast<typename Fold::Out>(exclusive ? acc[j] : next);
+            if constexpr (is_past)
+                write_past(out + j * STRAND + i, value);
+            else
+                out[j * STRAND + i] = value;
             acc[j] = next;
         }
 }
@@ -100,7 +118,11 @@ template <class Fold, class T> void scan_strands(const Call<Fold> &call, uint64_
     const typename Fold::Acc *before = call.before + row * call.strands;
     uint64_t i = call.split.begin(chunk), end = call.split.end(chunk);
     for (; i + SIDE_BY_SIDE <= end && (i + SIDE_BY_SIDE) * STRAND <= n; i += SIDE_BY_SIDE)
-        run_through_four<Fold>(x + i * STRAND, out + i * STRAND, exclusive, before + i);
+        if (call.is_past)
+            run_through_four<Fold, T, true>(x + i * STRAND, out + i * STRAND, exclusive, before + i);
+        else
+            run_through_four<Fold, T, false>(x + i * STRAND, out + i * STRAND, exclusive, before + i);
+    _mm_sfence();
     for (; i < end; i++)
         run_through<Fold>(x + i * STRAND, out + i * STRAND, std::min(STRAND, n - i * STRAND), exclusive, before[i]);
 }
@@ -113,7 +135,8 @@ template <class Fold, class T> void plan_scan(Plan &plan, const void *params)
     constexpr double ELEMENT_NS = 1.0;
     auto outer = static_cast<uint64_t>(p.outer), n = static_cast<uint64_t>(p.n);
     plan.expect(ELEMENT_NS * static_cast<double>(outer) * static_cast<double>(n));
-    Call<Fold> call = {p, (n + STRAND - 1) / STRAND, {}, 1, nullptr};
+    bool is_past = p.in != p.out && outer * n > PAST_BYTES / sizeof(typename Fold::Out);
+    Call<Fold> call = {p, (n + STRAND - 1) / STRAND, {}, 1, is_past, nullptr};
     if (call.strands <= 4 * SIDE_BY_SIDE) {
         call.split = plan.split(outer, ELEMENT_NS * static_cast<double>(n));
         plan.add<scan_rows<Fold, T>>(call.split.blocks(), plan.keep(call));

@@ -72,7 +72,8 @@ void sort_items(Wide *items, uint64_t n)
 constexpr uint64_t PIECE = 1 << 15;
 constexpr uint64_t LEAST_CHUNK = PIECE;
 
-template <class Item> constexpr uint64_t MOST_CHUNK = (1 << 20) / sizeof(Item);
+/* Blocks that sort a chunk take up to some 10 ms: a chunk that is half as long costs a round more, of all elements. */
+template <class Item> constexpr uint64_t MOST_CHUNK = (8 << 20) / sizeof(Item);
 template <class Item> constexpr double ITEM_NS = sizeof(Item) == 16 ? 20 : sizeof(Item);
 
 /* Rows with their chunks. */
@@ -104,8 +105,8 @@ template <class Item> Runway<Item> lay_out(Plan &plan, int64_t outer, int64_t n)
     way.n = static_cast<uint64_t>(n);
     double row_ns = ITEM_NS<Item> * static_cast<double>(way.n) + 50;
     plan.expect(row_ns * static_cast<double>(way.outer));
-    bool has_many_rows = way.outer >= 2 * plan.pes() && way.n <= MOST_CHUNK<Item>;
-    uint64_t wanted = has_many_rows || plan.pes() == 1 ? MOST_CHUNK<Item> : way.n / (2 * plan.pes()) + 1;
+    bool has_many_rows = way.outer >= plan.pes() && way.n <= MOST_CHUNK<Item>;
+    uint64_t wanted = has_many_rows || plan.pes() == 1 ? MOST_CHUNK<Item> : way.n / plan.pes();
     way.chunk = std::bit_ceil(std::clamp(wanted, LEAST_CHUNK, MOST_CHUNK<Item>));
     way.chunks = (way.n + way.chunk - 1) / way.chunk;
     while (way.chunks >> way.rounds > 1 || (uint64_t(1) << way.rounds) < way.chunks)
