@@ -28,6 +28,19 @@ def test_registered_functions_are_shown_with_their_work(tmp_path: Path) -> None:
     with_daemon(tmp_path, test)
 
 
+def test_functions_of_no_program_are_built_in_or_of_a_process(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        chosen = daemon.world.vms["h1-vm0"]
+        daemon.world.programs = lambda vm: []  # type: ignore[method-assign]  # noqa: ARG005
+        chosen.extra = ["blas.gemm_f32"]
+        ran = await vgcctl("functions", "vm=h1-vm0", "--daemon", daemon.url)
+        states = {line.split()[2]: line for line in ran.lines[1:]}
+        assert "built in" in states["blas.gemm_f32"]
+        assert "of a process" in states[daemon.world.kernel(chosen)]
+
+    with_daemon(tmp_path, test)
+
+
 def test_a_centre_shows_those_of_all_hosts(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         ran = await vgcctl("functions", "--json", "--centre", cluster.url)

@@ -27,10 +27,23 @@ def test_limits_are_shown_with_what_is_used_of_them(go: Go) -> None:
 def test_functions_appear_with_their_names_as_text(go: Go, rig: Rig) -> None:
     rig.daemons["h1"].world.vms["h1-vm0"].extra = ["<b>bold</b>"]
     page = go("vms?host=h1&vm=h1-vm0")
-    table = page.get_by_role("table", name="Functions")
+    table = page.get_by_role("table", name="Functions", exact=True)
     expect(table).to_contain_text(rig.daemons["h1"].world.kernel(rig.daemons["h1"].world.vms["h1-vm0"]))
     expect(table).to_contain_text("<b>bold</b>")
     rig.daemons["h1"].world.vms["h1-vm0"].extra = []
+
+
+def test_registered_functions_are_shown_with_parameters_and_state(go: Go, rig: Rig) -> None:
+    world = rig.daemons["h1"].world
+    world.vms["h1-vm0"].extra = ["later"]
+    page = go("vms?host=h1&vm=h1-vm0")
+    table = page.get_by_role("table", name="Registered functions")
+    kept = table.get_by_role("row").filter(has_text=f"{world.kernel(world.vms['h1-vm0'])}(pointer, int32)")
+    expect(kept).to_contain_text("kept")
+    broken = table.get_by_role("row").filter(has_text="later(pointer, int32)")
+    expect(broken).to_contain_text("broken")
+    expect(broken).to_contain_text("line 1: error")
+    world.vms["h1-vm0"].extra = []
 
 
 def test_another_vm_is_chosen_by_keyboard(go: Go) -> None:

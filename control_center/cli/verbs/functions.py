@@ -36,7 +36,7 @@ async def run(context: Context) -> int:
     works = await context.link.ask(Functions.Request(selector=given.selector))
     by_name = {(work["host"], work["vm"], work["function"]): work for work in works}
     rows = [row for program in programs for row in _rows(program, by_name)]
-    rows += [_row(*key[:2], key[2], None, "of a process", work=work) for key, work in by_name.items()]
+    rows += [_row(*key, None, _origin(key[2]), work=work) for key, work in by_name.items()]
     if out.as_json:
         out.json({"programs": programs, "functions": works})
         return OK
@@ -45,6 +45,11 @@ async def run(context: Context) -> int:
         if program["problem"]:
             out.note(f"{program['host']}/{program['vm']}: program {program['program']} is broken: {program['problem']}")
     return OK
+
+
+def _origin(function: str) -> str:
+    """Origin of a function that no registered program has: names of built-in ones have a dot."""
+    return "built in" if "." in function else "of a process"
 
 
 def _shown(row: Object) -> Object:

@@ -1,4 +1,4 @@
-/** A VM: its limits and what it uses of them, latency, requests, functions; changes its limits, removes it. */
+/** A VM: its limits and what it uses of them, latency, requests, functions, those that are registered; changes its limits, removes it. */
 
 /** @import { Child } from "../dom.js" */
 /** @import { HostedWork, LimitFigures, LimitsInfo, SetLimitsRequest, VmInfo } from "../messages.d.ts" */
@@ -29,6 +29,7 @@ import { button } from "../roles.js";
 import { note } from "../router.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
+import { registeredRows, registeredTable } from "./registered.js";
 
 /** @type {View} */
 export const vms = { name: "vms", title: "VMs", group: "Watch", mount };
@@ -68,6 +69,7 @@ function mount(stage) {
     sort: [2, -1],
     empty: empty("No launches", "Functions appear here while the VM launches them."),
   });
+  const registered = registeredTable();
   const change = button("Change limits", "admin", () => changeDialog(stage, chosen()), "main");
   const remove = button("Remove", "admin", () => removeDialog(chosen()), "danger");
   stage.show(
@@ -83,6 +85,7 @@ function mount(stage) {
     ),
     panel("Limits", limits.element),
     panel("Functions", functions.element),
+    panel("Registered functions", registered.element),
   );
   /** @type {Course} */
   let course = fresh("");
@@ -119,9 +122,10 @@ function mount(stage) {
     if (course.vm !== name) course = fresh(name);
     const path = /** @type {const} */ (`vms/${encodeURIComponent(vm.host)}/${encodeURIComponent(vm.vm)}/limits`);
     const selector = `host=${vm.host},vm=${vm.vm}`;
-    const [info, work] = await Promise.all([
+    const [info, work, programs] = await Promise.all([
       api.get(path, {}, stage.signal),
       api.get("functions", { selector }, stage.signal),
+      api.get("programs", { selector }, stage.signal),
     ]);
     if (course.vm !== name) return;
     const rows = step(course, vm, work);
@@ -130,6 +134,7 @@ function mount(stage) {
     rate.draw(course.requests);
     limits.update(NAMES.map((limit) => ({ limit, info, most: mostOf(vm, limit) })));
     functions.update(rows);
+    registered.update(registeredRows(programs, work));
   };
   for (const topic of /** @type {const} */ (["hosts", "scope", "role"])) stage.on(store, topic, list);
   list();
