@@ -46,7 +46,7 @@ class Call:
     """Index of the argument that has the result; its contents before do not matter."""
     expected: Array
     work: float
-    """What it does, in `unit` times seconds."""
+    """Amount of work, in `unit` times seconds."""
 
     unit: str
 

@@ -12,7 +12,7 @@ _Static_assert(VGC_NUM_TYPES <= 1 << TYPE_BITS, "types of one function have neig
 _Static_assert(VGC_BUILTIN_BLOCK <= VGC_MAX_PARAM_BYTES && VGC_BUILTIN_PARAMS <= VGC_MAX_CALL_ARGS, "fit a request");
 _Static_assert((int)VGC_BUILTIN_WHY <= VGC_MAX_ERROR_TEXT, "fit a response");
 
-/* What the engine has of a built-in function. `function.id` is 0 if it does not have it. */
+/* A built-in function. `function.id` is 0 if the engine does not have it. */
 struct entry {
     struct vgc_function function;
     struct vgc_kernel kernel;
