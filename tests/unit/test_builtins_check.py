@@ -50,6 +50,13 @@ def test_names_are_different_and_no_names_of_c(names: list[str]) -> None:
     assert all(name.count(".") == 1 for name in names)
 
 
+def test_requests_tell_functions_apart(names: list[str]) -> None:
+    """A request has `function << 3 | type`."""
+    builtins = [rig.named(name) for name in names]
+    assert all(builtin.type < rig.lib().VGC_NUM_TYPES <= 8 for builtin in builtins)
+    assert len({builtin.function << 3 | builtin.type for builtin in builtins}) == len(names)
+
+
 def test_functions_are_found_by_name_alone(names: list[str]) -> None:
     for name in names:
         assert rig.text(rig.named(name).name) == name
@@ -65,8 +72,8 @@ def test_every_function_can_be_called(names: list[str]) -> None:
 def test_parameters_are_laid_out_like_those_of_kernels(names: list[str]) -> None:
     for name in names:
         builtin, end = rig.named(name), 0
-        assert builtin.num_params <= 24
-        assert builtin.param_bytes <= 192
+        assert builtin.num_params <= rig.lib().VGC_BUILTIN_PARAMS
+        assert builtin.param_bytes <= rig.lib().VGC_BUILTIN_BLOCK
         for param in rig.params_of(builtin):
             end = (end + param.size - 1) // param.size * param.size
             assert param.offset == end, f"{name}: {param.name}"

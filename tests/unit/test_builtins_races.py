@@ -130,3 +130,16 @@ def test_sparse_matrix_that_changes_is_read_in_its_memory(index: str, changed: s
     hostile = np.full_like(arrays[changed], np.iinfo(dtype).max // 2)
     with changing(inside(buffers[changed], dtype), (arrays[changed], hostile)):
         call_often(builtin, block, buffers)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "u32", "u64"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_divisor_that_becomes_zero_is_no_fault(name: str, dtype: str) -> None:
+    n = 100_000
+    least = np.iinfo(DTYPES[dtype]).min
+    a, b = np.full(n, least, DTYPES[dtype]), np.ones(n, DTYPES[dtype])
+    buffers = buffers_of({"a": a, "b": b, "out": a})
+    strides = {"shape0": 1, "shape1": 1, "shape2": 1, "shape3": n, "a_stride3": 1, "b_stride3": 1}
+    builtin = rig.named(f"math.{name}_{dtype}")
+    with changing(inside(buffers["b"], DTYPES[dtype]), (0, -1 if least < 0 else 1)):
+        call_often(builtin, packed(builtin, buffers, **strides), buffers)

@@ -166,6 +166,32 @@ bool vgc_check_matrices(struct vgc_check *check, const uint64_t *address, const 
     return add_batch(check, address, matrices, &one);
 }
 
+bool vgc_check_shape(struct vgc_check *check, const int64_t *shape, uint64_t *count)
+{
+    for (uint32_t i = 0; i < VGC_BUILTIN_RANK; i++)
+        if (!vgc_check_length(check, &shape[i]))
+            return false;
+    return vgc_check_product(check, count, "shape0 * shape1 * shape2 * shape3", VGC_BUILTIN_RANK, shape);
+}
+
+/* The gaps between elements count as accessed. */
+bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, const int64_t *shape, const int64_t *strides)
+{
+    uint32_t bytes = vgc_builtin_type_bytes(check->builtin->type);
+    struct vgc_rows all = {.address = *address, .rows = 1};
+    uint64_t last = 0, distance;
+    for (uint32_t i = 0; i < VGC_BUILTIN_RANK; i++) {
+        if (!vgc_check_number(check, &strides[i], 0, VGC_BUILTIN_LONGEST, ""))
+            return false;
+        if (__builtin_mul_overflow((uint64_t)shape[i] - 1, (uint64_t)strides[i], &distance) ||
+            __builtin_add_overflow(last, distance, &last))
+            return vgc_check_refuse(check, "%s takes more bytes than there are addresses", name_of(check, address));
+    }
+    if (__builtin_mul_overflow(last + 1, (uint64_t)bytes, &all.row_bytes))
+        return vgc_check_refuse(check, "%s takes more bytes than there are addresses", name_of(check, address));
+    return add(check, address, &all, bytes);
+}
+
 /* ---- overlaps ------------------------------------------------------------------------------------------------- */
 
 /* Whether rows of the same stride pass each other by, as two blocks of one matrix do. */
@@ -189,22 +215,34 @@ static bool overlap(const struct vgc_check *check, uint32_t i, uint32_t j)
     return !rows_pass(&check->rows[i], &check->rows[j]);
 }
 
-bool vgc_check_apart(struct vgc_check *check, const uint64_t *in_place, const uint64_t *out)
+static bool is_among(const struct vgc_check *check, uint32_t param, const uint64_t *const *addresses, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (addresses[i] != NULL && param_of(check, addresses[i]) == param)
+            return true;
+    return false;
+}
+
+bool vgc_check_inputs_apart(struct vgc_check *check, const uint64_t *const *in_place, uint32_t count,
+                            const uint64_t *out)
 {
     const struct vgc_builtin_param *params = check->builtin->params;
     const struct vgc_builtin_range *ranges = check->need->ranges;
     for (uint32_t i = 0; i < check->need->num_ranges; i++)
         for (uint32_t j = i + 1; j < check->need->num_ranges; j++) {
             const struct vgc_builtin_param *a = &params[ranges[i].param], *b = &params[ranges[j].param];
-            bool is_same = in_place != NULL && *in_place == *out && ranges[i].param == param_of(check, in_place) &&
-                           ranges[j].param == param_of(check, out);
+            bool may_be_same =
+                ranges[j].param == param_of(check, out) && is_among(check, ranges[i].param, in_place, count);
+            bool is_same = may_be_same && ranges[i].address == ranges[j].address;
             if ((a->use == VGC_USE_IN && b->use == VGC_USE_IN) || is_same || !overlap(check, i, j))
                 continue;
-            const char *allowed = in_place != NULL && ranges[i].param == param_of(check, in_place) &&
-                                          ranges[j].param == param_of(check, out)
-                                      ? "the same address, or memory apart"
-                                      : "memory apart";
-            return vgc_check_refuse(check, "%s and %s overlap; allowed: %s", a->name, b->name, allowed);
+            return vgc_check_refuse(check, "%s and %s overlap; allowed: %s", a->name, b->name,
+                                    may_be_same ? "the same address, or memory apart" : "memory apart");
         }
     return true;
+}
+
+bool vgc_check_apart(struct vgc_check *check, const uint64_t *in_place, const uint64_t *out)
+{
+    return vgc_check_inputs_apart(check, &in_place, 1, out);
 }

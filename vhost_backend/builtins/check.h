@@ -20,6 +20,13 @@ enum {
 #define VGC_PARAM(block, field, kind, use, meaning)                                                                    \
     {#field, offsetof(struct block, field), sizeof(((struct block *)0)->field), VGC_KIND_##kind, VGC_USE_##use, meaning}
 
+/* Rows of the four numbers of an array, one for each axis: name0, name1, ... */
+#define VGC_AXIS_PARAM(block, array, axis, meaning)                                                                    \
+    {#array #axis, offsetof(struct block, array[axis]), 8, VGC_KIND_INTEGER, VGC_USE_VALUE, meaning}
+#define VGC_AXES_PARAMS(block, array, meaning)                                                                         \
+    VGC_AXIS_PARAM(block, array, 0, meaning), VGC_AXIS_PARAM(block, array, 1, meaning),                                \
+        VGC_AXIS_PARAM(block, array, 2, meaning), VGC_AXIS_PARAM(block, array, 3, meaning)
+
 #define VGC_LENGTH_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
 /* Fields of a row of the function table that follow from its parameters. */
@@ -79,6 +86,16 @@ bool vgc_check_matrices(struct vgc_check *check, const uint64_t *address, const 
 /* Refuses a call that writes where it also reads, or writes by two parameters. `in_place` is an input that may begin
  * where `out` does, with elements of the same size; NULL: no input may. */
 bool vgc_check_apart(struct vgc_check *check, const uint64_t *in_place, const uint64_t *out);
+
+/* The like, where each of `count` inputs, if not NULL, may begin where `out` does. */
+bool vgc_check_inputs_apart(struct vgc_check *check, const uint64_t *const *in_place, uint32_t count,
+                            const uint64_t *out);
+
+/* Lengths of VGC_BUILTIN_RANK axes; `count` becomes the number of elements. */
+bool vgc_check_shape(struct vgc_check *check, const int64_t *shape, uint64_t *count);
+
+/* An input of that shape, not empty, with strides of 0 or more for each axis. */
+bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, const int64_t *shape, const int64_t *strides);
 
 /* Product of lengths; false if it does not fit in 63 bits. */
 bool vgc_check_product(struct vgc_check *check, uint64_t *product, const char *what, uint32_t count,

@@ -13,5 +13,6 @@ extern const struct vgc_builtin_group vgc_builtin_fft;
 extern const struct vgc_builtin_group vgc_builtin_conv;
 extern const struct vgc_builtin_group vgc_builtin_random;
 extern const struct vgc_builtin_group vgc_builtin_sparse;
+extern const struct vgc_builtin_group vgc_builtin_math;
 
 #endif

@@ -183,4 +183,28 @@ struct vgc_spmv_params {
     uint64_t y;
 };
 
+struct vgc_unary_params {
+    int64_t shape[4];
+    uint64_t a;
+    int64_t a_stride[4];
+    uint64_t out;
+};
+
+struct vgc_binary_params {
+    int64_t shape[4];
+    uint64_t a;
+    int64_t a_stride[4];
+    uint64_t b;
+    int64_t b_stride[4];
+    uint64_t out;
+};
+
+struct vgc_convert_params {
+    int64_t shape[4];
+    uint64_t a;
+    int64_t a_stride[4];
+    uint64_t out;
+    int32_t to; /* enum vgc_builtin_type */
+};
+
 #endif

@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* Type of the elements that a function works on. */
+/* Type of the elements that a function works on. Numbers stay as they are, and there are 8 at most: requests name a
+ * function by `function << 3 | type`. */
 enum vgc_builtin_type {
     VGC_TYPE_F16 = 0,
     VGC_TYPE_F32 = 1,
@@ -25,7 +26,8 @@ enum vgc_builtin_type {
     VGC_NUM_TYPES = 7,
 };
 
-/* Functions without regard to types: engines dispatch on these. */
+/* Functions without regard to types: engines dispatch on these. Numbers stay as they are, as requests name functions by
+ * them: new ones come behind the last. */
 enum vgc_builtin_function {
     VGC_FN_AXPY = 0,
     VGC_FN_DOT = 1,
@@ -57,7 +59,36 @@ enum vgc_builtin_function {
     VGC_FN_RANDOM_NORMAL = 27,
     VGC_FN_SPMV_I32 = 28,
     VGC_FN_SPMV_I64 = 29,
-    VGC_NUM_FUNCTIONS = 30,
+    VGC_FN_ADD = 30,
+    VGC_FN_SUBTRACT = 31,
+    VGC_FN_MULTIPLY = 32,
+    VGC_FN_DIVIDE = 33,
+    VGC_FN_FLOOR_DIVIDE = 34,
+    VGC_FN_REMAINDER = 35,
+    VGC_FN_POWER = 36,
+    VGC_FN_MAXIMUM = 37,
+    VGC_FN_MINIMUM = 38,
+    VGC_FN_EQUAL = 39,
+    VGC_FN_NOT_EQUAL = 40,
+    VGC_FN_LESS = 41,
+    VGC_FN_LESS_EQUAL = 42,
+    VGC_FN_NEGATIVE = 43,
+    VGC_FN_ABSOLUTE = 44,
+    VGC_FN_SQUARE = 45,
+    VGC_FN_SIGN = 46,
+    VGC_FN_SQRT = 47,
+    VGC_FN_RECIPROCAL = 48,
+    VGC_FN_EXP = 49,
+    VGC_FN_LOG = 50,
+    VGC_FN_SIN = 51,
+    VGC_FN_COS = 52,
+    VGC_FN_TANH = 53,
+    VGC_FN_FLOOR = 54,
+    VGC_FN_CEIL = 55,
+    VGC_FN_RINT = 56,
+    VGC_FN_TRUNC = 57,
+    VGC_FN_CONVERT = 58,
+    VGC_NUM_FUNCTIONS = 59,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */
@@ -74,6 +105,7 @@ enum {
     VGC_BUILTIN_PARAMS = 24,    /* most parameters of a function */
     VGC_BUILTIN_BLOCK = 192,    /* most bytes of a parameter block */
     VGC_BUILTIN_AXES = 1 << 22, /* longest axis of a Fourier transform */
+    VGC_BUILTIN_RANK = 4,       /* axes of arrays with strides */
 };
 
 /* Most elements along one axis, and the longest stride. */

@@ -2,6 +2,7 @@
 #ifndef VGC_CPU_GEMM_H
 #define VGC_CPU_GEMM_H
 
+#include "halves.h"
 #include "openblas.h"
 #include "plan.h"
 
@@ -9,8 +10,6 @@ struct vgc_gemm_params;
 
 namespace vgc
 {
-using Half = _Float16;
-
 template <class T> void plan_gemm(Plan &plan, const vgc_gemm_params &params);
 } // namespace vgc
 

@@ -22,9 +22,10 @@ Planner fft_planner(uint32_t function, uint32_t type);
 Planner conv_planner(uint32_t function, uint32_t type);
 Planner random_planner(uint32_t function, uint32_t type);
 Planner sparse_planner(uint32_t function, uint32_t type);
+Planner math_planner(uint32_t function, uint32_t type);
 
-/* The planner for the C++ type of `type`, among those of the instances of a function template. */
-template <template <class> class Instance> Planner number_planner(uint32_t type)
+/* Planners for the C++ type of `type`, among those of the instances of a template; null: it has none for this type. */
+template <template <class> class Instance> Planner integer_planner(uint32_t type)
 {
     switch (type) {
     case VGC_TYPE_I32:
@@ -35,6 +36,14 @@ template <template <class> class Instance> Planner number_planner(uint32_t type)
         return Instance<uint32_t>::plan;
     case VGC_TYPE_U64:
         return Instance<uint64_t>::plan;
+    default:
+        return nullptr;
+    }
+}
+
+template <template <class> class Instance> Planner float_planner(uint32_t type)
+{
+    switch (type) {
     case VGC_TYPE_F32:
         return Instance<float>::plan;
     case VGC_TYPE_F64:
@@ -44,9 +53,10 @@ template <template <class> class Instance> Planner number_planner(uint32_t type)
     }
 }
 
-template <template <class> class Instance> Planner float_planner(uint32_t type)
+template <template <class> class Instance> Planner number_planner(uint32_t type)
 {
-    return type == VGC_TYPE_F32 || type == VGC_TYPE_F64 ? number_planner<Instance>(type) : nullptr;
+    Planner planner = float_planner<Instance>(type);
+    return planner != nullptr ? planner : integer_planner<Instance>(type);
 }
 
 /* A pointer of this process from an address in a parameter block. */
