@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from guest_driver import arguments, errors, job
 from guest_driver._lib import check, ffi, lib, text
+from guest_driver.functions.device_host import DeviceHost
 from guest_driver.functions.groups import BuiltinFunctions
-from guest_driver.functions.host import DeviceHost
 from guest_driver.handle import Handle
 from guest_driver.known_functions import KnownFunctions
 from guest_driver.listing import ListedFunction, list_functions
@@ -278,7 +278,7 @@ class Device(BuiltinFunctions):
 
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
         """Allocates an array on the device, with undefined contents."""
-        return DeviceArray(self._handle, shape, dtype)
+        return DeviceArray(self._handle, shape, dtype, self._host)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> DeviceArray:
         """Allocates an array of zeros on the device."""

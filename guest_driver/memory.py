@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from guest_driver import job
 from guest_driver._lib import check, ffi, lib
 from guest_driver.handle import key_of
+from guest_driver.operators import ArrayOperators
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,12 +162,35 @@ def _tracked(done: Any, stream: Stream | None) -> Job | None:
     return None if stream is None else stream.track(done)
 
 
-class DeviceArray(DeviceMemory):
-    """Array on the device, with numpy's shape and dtype, in C order."""
+class ArrayFunctions(Protocol):
+    """Computes what numpy's functions and operators ask of arrays on the device. See numpy's NEP 13 and NEP 18."""
 
-    def __init__(self, handle: Handle, shape: int | Sequence[int], dtype: DTypeLike) -> None:
+    def ufunc(self, ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Applies a universal function, or a method of it.
+
+        :raise TypeError: it is not available for arrays on the device.
+        """
+
+    def function(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Applies another function of numpy.
+
+        :raise TypeError: it is not available for arrays on the device.
+        """
+
+    def convert(self, array: DeviceArray, dtype: DTypeLike) -> DeviceArray:
+        """Converts the elements to another type, in a new array."""
+
+
+class DeviceArray(ArrayOperators, DeviceMemory):
+    """Array on the device, with numpy's shape and dtype, in C order.
+
+    Operators and many functions of numpy compute on the device (docs/guest.md); others raise TypeError.
+    """
+
+    def __init__(self, handle: Handle, shape: int | Sequence[int], dtype: DTypeLike, functions: ArrayFunctions) -> None:
         import numpy as np
 
+        self._functions = functions
         self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         if min(self.shape, default=0) < 0:
@@ -181,6 +205,53 @@ class DeviceArray(DeviceMemory):
         if not self.shape:
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return self._functions.ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Sequence[type], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        import numpy as np
+
+        if not all(issubclass(one, DeviceArray | np.ndarray) for one in types):
+            return NotImplemented
+        return self._functions.function(function, args, options)
+
+    def __array__(self, *_args: Any, **_options: Any) -> NDArray[Any]:
+        """Copies to the guest are not made in passing.
+
+        :raise TypeError: always.
+        """
+        raise TypeError("a device array where a numpy array is needed: use .get()")
+
+    def item(self) -> Any:
+        """Copies the only element out, as a number of Python.
+
+        :raise ValueError: there are more elements, or none.
+        """
+        return self.get().item()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def astype(self, dtype: DTypeLike) -> DeviceArray:
+        """Converts the elements to another type on the device, in a new array.
+
+        :raise TypeError: a type is not among those of built-in functions.
+        """
+        return self._functions.convert(self, dtype)
 
     def reshape(self, shape: int | Sequence[int]) -> DeviceArray:
         """Array of another shape that shares this one's memory and keeps it alive; one length may be -1: the rest.
@@ -252,6 +323,7 @@ class ArrayView(DeviceArray):
     def __init__(self, base: DeviceArray, shape: Sequence[int]) -> None:
         self._base: DeviceArray | None = base
         self._handle = base._handle  # noqa: SLF001  a view is made of its base's parts
+        self._functions = base._functions  # noqa: SLF001
         self.shape = tuple(shape)
         self.dtype = base.dtype
         self.size = math.prod(self.shape)

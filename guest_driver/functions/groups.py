@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from guest_driver.functions.blas import Blas
     from guest_driver.functions.convolution import Convolutions
     from guest_driver.functions.counting import Counting
+    from guest_driver.functions.elementwise import Elementwise
     from guest_driver.functions.fft import Fourier
     from guest_driver.functions.host import Host
     from guest_driver.functions.random_numbers import RandomNumbers
@@ -24,6 +25,13 @@ class BuiltinFunctions(ABC):
     @abstractmethod
     def _host(self) -> Host:
         """Place where the functions run."""
+
+    @property
+    def math(self) -> Elementwise:
+        """Functions of single elements."""
+        from guest_driver.functions.elementwise import Elementwise
+
+        return Elementwise(self._host)
 
     @property
     def blas(self) -> Blas:

@@ -1,0 +1,210 @@
+"""Functions of single elements, with broadcasting and numpy's type promotion: `Device.math`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from guest_driver.arguments import In, Out
+from guest_driver.errors import InvalidArgument
+from guest_driver.functions.call import FLOATS, INTEGERS, TYPES, Array, Call, Group, check_shape, dtypes_of, result_of
+from guest_driver.memory import DeviceArray
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from guest_driver.stream import Stream
+
+Operand: TypeAlias = "Array | complex | np.generic"
+
+ALL: Final = (*FLOATS, *INTEGERS)
+COMPARISONS: Final = frozenset(["equal", "not_equal", "less", "less_equal"])
+ALLOWED: Final[dict[str, Sequence[str]]] = (
+    dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), ALL)
+    | dict.fromkeys(COMPARISONS, ALL)
+    | dict.fromkeys(("negative", "absolute", "square", "sign"), ALL)
+    | dict.fromkeys(("divide", "power", "sqrt", "reciprocal", "exp", "log", "sin", "cos", "tanh"), FLOATS)
+    | dict.fromkeys(("floor", "ceil", "rint", "trunc"), FLOATS)
+    | dict.fromkeys(("floor_divide", "remainder"), INTEGERS)
+)
+"""Functions, and the types that they take."""
+
+FLOAT_RESULTS: Final = frozenset(["divide", "sqrt", "exp", "log", "sin", "cos", "tanh", "rint"])
+"""Functions that numpy computes in float64 for integers."""
+
+MOST_AXES: Final = 4
+CONVERSIONS: Final = {dtype: number for number, dtype in enumerate(TYPES)}
+"""Numbers of types for math.convert."""
+
+
+def _unary(name: str, summary: str) -> Callable[..., Any]:
+    def apply(self: Elementwise, a: Operand, *, out: Array | None = None, stream: Stream | None = None) -> Any:
+        return self.apply(name, a, out=out, stream=stream)
+
+    apply.__name__, apply.__doc__ = name, f"{summary}, as ``numpy.{name}``."
+    return apply
+
+
+def _binary(name: str, summary: str) -> Callable[..., Any]:
+    def apply(
+        self: Elementwise, a: Operand, b: Operand, *, out: Array | None = None, stream: Stream | None = None
+    ) -> Any:
+        return self.apply(name, a, b, out=out, stream=stream)
+
+    apply.__name__, apply.__doc__ = name, f"{summary}, as ``numpy.{name}``."
+    return apply
+
+
+class Elementwise(Group):
+    """Functions of single elements of floats, and of integers of 32 and 64 bits.
+
+    Operands are arrays and numbers; they are broadcast and converted as numpy does. After merging axes that all arrays
+    broadcast alike there are at most four. `out` is an array for the result.
+    """
+
+    add = _binary("add", "Sums")
+    subtract = _binary("subtract", "Differences")
+    multiply = _binary("multiply", "Products")
+    divide = _binary("divide", "Quotients")
+    floor_divide = _binary("floor_divide", "Quotients of integers, rounded down")
+    remainder = _binary("remainder", "Remainders of integers, with the sign of b")
+    power = _binary("power", "Powers of floats")
+    maximum = _binary("maximum", "Larger elements")
+    minimum = _binary("minimum", "Lesser elements")
+    equal = _binary("equal", "Whether elements are equal: bool")
+    not_equal = _binary("not_equal", "Whether elements differ: bool")
+    less = _binary("less", "Whether elements of a are less: bool")
+    less_equal = _binary("less_equal", "Whether elements of a are less or equal: bool")
+    negative = _unary("negative", "Elements with the other sign")
+    absolute = _unary("absolute", "Absolute values")
+    square = _unary("square", "Squares")
+    sign = _unary("sign", "Signs: -1, 0 or 1")
+    sqrt = _unary("sqrt", "Square roots")
+    reciprocal = _unary("reciprocal", "Quotients of 1 and floats")
+    exp = _unary("exp", "Exponential function")
+    log = _unary("log", "Natural logarithms")
+    sin = _unary("sin", "Sines")
+    cos = _unary("cos", "Cosines")
+    tanh = _unary("tanh", "Hyperbolic tangents")
+    floor = _unary("floor", "Next whole numbers below, of floats")
+    ceil = _unary("ceil", "Next whole numbers above, of floats")
+    rint = _unary("rint", "Nearest whole numbers")
+    trunc = _unary("trunc", "Next whole numbers towards 0, of floats")
+
+    def convert(self, a: Array, dtype: DTypeLike, *, stream: Stream | None = None) -> Any:
+        """Elements of another type, as ``a.astype(dtype)``; out of range, floats become the nearest integer, NaN 0.
+
+        :raise TypeError: a type is not among those of functions.
+        """
+        call = Call(self._host, (a,), stream)
+        out = call.empty(a.shape, dtype)
+        self._convert(call, a, out)
+        return result_of(out)
+
+    def common(self, *operands: Operand, dtype: np.dtype[Any] | None = None) -> list[Array]:
+        """Converts operands to one type, numpy's for them unless it is given; numbers become arrays."""
+        wanted = _promoted(operands) if dtype is None else dtype
+        return [self._as(operand, wanted) for operand in operands]
+
+    def apply(self, name: str, *operands: Operand, out: Array | None = None, stream: Stream | None = None) -> Any:
+        """Applies a function by its name.
+
+        :raise TypeError: the function does not take operands of these types, or `out` cannot hold the result.
+        :raise errors.InvalidArgument: the shapes cannot be broadcast, or `out` has a different shape.
+        """
+        dtype = _loop_type(name, operands)
+        arrays = self.common(*operands, dtype=dtype)
+        shape = _broadcast([array.shape for array in arrays])
+        result_type = np.dtype(bool) if name in COMPARISONS else dtype
+        call = Call(self._host, (*arrays, out), stream)
+        result = self._room(call, out, shape, result_type)
+        lengths, strides = _merged(shape, [array.shape for array in arrays])
+        values = [value for array, steps in zip(arrays, strides, strict=True) for value in (In(array), *steps)]
+        call.run(f"math.{name}_{TYPES[dtype]}", *lengths, *values, Out(result))
+        if out is None:
+            return result_of(result)
+        if out is not result:
+            self._convert(call, result, out)
+        return out
+
+    @staticmethod
+    def _room(call: Call, out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Array for a result: `out`, or a new one if there is none, or if it has another type."""
+        if out is None:
+            return call.empty(shape, dtype)
+        check_shape("out", out, shape)
+        if not np.can_cast(dtype, out.dtype, "same_kind"):
+            raise TypeError(f"out has elements of {out.dtype}; allowed: types that {dtype} can be cast to")
+        return out if out.dtype == dtype else call.empty(shape, dtype)
+
+    def _as(self, operand: Operand, dtype: np.dtype[Any]) -> Array:
+        if isinstance(operand, DeviceArray):
+            return operand if operand.dtype == dtype else self.convert(operand, dtype)
+        return np.asarray(operand, dtype)
+
+    @staticmethod
+    def _convert(call: Call, a: Array, out: Array) -> None:
+        for array in (a, out):
+            if array.dtype not in TYPES:
+                raise TypeError(f"elements of {array.dtype} in a conversion; allowed: {dtypes_of(ALL)}")
+        lengths, (steps,) = _merged(a.shape, [a.shape])
+        name = f"math.convert_{TYPES[a.dtype]}"
+        call.run(name, *lengths, In(a), *steps, Out(out), CONVERSIONS[out.dtype])
+
+
+def _promoted(operands: Sequence[Operand]) -> np.dtype[Any]:
+    """Type that numpy computes in: Python's numbers take that of the arrays."""
+    return np.result_type(*(operand.dtype if isinstance(operand, DeviceArray) else operand for operand in operands))
+
+
+def _loop_type(name: str, operands: Sequence[Operand]) -> np.dtype[Any]:
+    """Type that a function converts its operands to."""
+    dtype = _promoted(operands)
+    if name in FLOAT_RESULTS and TYPES.get(dtype) in INTEGERS:
+        return np.dtype(np.float64)
+    if TYPES.get(dtype) not in ALLOWED[name] or (name in COMPARISONS and _loses_digits(dtype, operands)):
+        given = " and ".join(str(getattr(operand, "dtype", type(operand).__name__)) for operand in operands)
+        raise TypeError(f"{name} of {given}; allowed: {dtypes_of(ALLOWED[name])}, see DeviceArray.astype")
+    return dtype
+
+
+def _loses_digits(dtype: np.dtype[Any], operands: Sequence[Operand]) -> bool:
+    """True for int64 and uint64: their common type is float64, in which different numbers would be equal."""
+    kinds = {operand.dtype.kind for operand in operands if isinstance(operand, DeviceArray | np.ndarray | np.generic)}
+    return dtype.kind == "f" and kinds == {"i", "u"}
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError:
+        words = " and ".join(map(str, shapes))
+        raise InvalidArgument(f"arrays of shapes {words}; allowed: lengths that are equal, or 1") from None
+
+
+def _merged(shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """Lengths of four axes, and strides along them of each array: neighbours that lie behind one another are merged."""
+    steps = [_strides(one, len(shape)) for one in shapes]
+    axes = [(length, [step[i] for step in steps]) for i, length in enumerate(shape) if length != 1]
+    merged: list[tuple[int, list[int]]] = []
+    for length, strides in axes:
+        if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], strides, strict=True)):
+            merged[-1] = (merged[-1][0] * length, strides)
+        else:
+            merged.append((length, strides))
+    if len(merged) > MOST_AXES:
+        raise InvalidArgument(f"broadcasting along {len(merged)} axes of shape {shape}; allowed: {MOST_AXES}")
+    merged = [(1, [0] * len(shapes))] * (MOST_AXES - len(merged)) + merged
+    return [length for length, _ in merged], [[strides[i] for _, strides in merged] for i in range(len(shapes))]
+
+
+def _strides(shape: tuple[int, ...], dimensions: int) -> list[int]:
+    """Elements from one to the next along each axis; 0 where an array has one for all."""
+    strides: list[int] = []
+    step = 1
+    for length in reversed(shape):
+        strides.insert(0, step if length != 1 else 0)
+        step *= length
+    return [0] * (dimensions - len(shape)) + strides

@@ -1,0 +1,161 @@
+"""Functions and operators of numpy on device arrays: they become calls of built-in functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from guest_driver.functions.blas import Blas
+from guest_driver.functions.counting import Counting
+from guest_driver.functions.elementwise import ALLOWED, Elementwise
+from guest_driver.functions.fft import Fourier
+from guest_driver.functions.host import Host
+from guest_driver.functions.reductions import Reductions, Scans
+from guest_driver.functions.sorting import Sorting
+from guest_driver.memory import DeviceArray
+
+SWAPPED: Final[dict[np.ufunc, str]] = {np.greater: "less", np.greater_equal: "less_equal"}
+FOLDS: Final[dict[np.ufunc, str]] = {np.add: "sum", np.multiply: "prod", np.minimum: "min", np.maximum: "max"}
+TRANSFORMS: Final = (
+    "fft",
+    "ifft",
+    "fft2",
+    "ifft2",
+    "fftn",
+    "ifftn",
+    "rfft",
+    "irfft",
+    "rfft2",
+    "irfft2",
+    "rfftn",
+    "irfftn",
+)
+
+
+class NumpyProtocols:
+    """Answers to ``__array_ufunc__`` and ``__array_function__``. Keyword arguments are those of the handlers below."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    # ---- universal functions ---------------------------------------------------------------------
+
+    def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Applies a universal function, or one of its methods reduce and accumulate.
+
+        :raise TypeError: the function, or an option, is not available on the device; the text says which are.
+        """
+        operands = [_operand(value) for value in inputs]
+        if method == "__call__" and options.keys() <= {"out"}:
+            (out,) = options.get("out", (None,))
+            return self._apply(ufunc, operands, out)
+        if method == "reduce" and ufunc in FOLDS:
+            return _with(f"numpy.{ufunc.__name__}.reduce", self._fold(Reductions, ufunc), operands, options)
+        if method == "accumulate" and ufunc in FOLDS:
+            return _with(f"numpy.{ufunc.__name__}.accumulate", self._fold(Scans, ufunc), operands, options)
+        names = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        return self._refuse(f"{names}({', '.join(options)})" if options else names)
+
+    def _apply(self, ufunc: np.ufunc, operands: Sequence[Any], out: Any) -> Any:
+        if ufunc is np.matmul and out is None:
+            return Blas(self._host).matmul(*Elementwise(self._host).common(*operands))
+        name = SWAPPED.get(ufunc, ufunc.__name__)
+        if name not in ALLOWED or (out is not None and not isinstance(out, DeviceArray)):
+            return self._refuse(f"numpy.{ufunc.__name__}" + ("" if out is None else "(out)"))
+        ordered = operands[::-1] if ufunc in SWAPPED else operands
+        return Elementwise(self._host).apply(name, *ordered, out=out)
+
+    def _fold(self, group: type[Reductions | Scans], ufunc: np.ufunc) -> Callable[..., Any]:
+        fold = getattr(group(self._host), FOLDS[ufunc])
+        if group is Scans:
+            return lambda array, axis=0: fold(array, axis)
+        return lambda array, axis=0, keepdims=False: fold(array, axis, keepdims=keepdims)
+
+    # ---- other functions -------------------------------------------------------------------------
+
+    def function(self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Applies a function of numpy.
+
+        :raise TypeError: it, or an option, is not available on the device; the text says which are.
+        """
+        module = function.__module__.removeprefix("numpy").strip(".")
+        name = f"{module}.{function.__name__}" if module in ("fft", "linalg") else function.__name__
+        handler = self._handlers().get(name)
+        if handler is None:
+            self._refuse(f"numpy.{name}")
+        return _with(f"numpy.{name}", handler, args, options)
+
+    def _handlers(self) -> dict[str, Callable[..., Any]]:
+        """Functions by the names that numpy has for them."""
+        reduce, scan = Reductions(self._host), Scans(self._host)
+        sort, count = Sorting(self._host), Counting(self._host)
+        return {
+            **{name: getattr(reduce, name) for name in ("sum", "prod", "min", "max", "argmin", "argmax")},
+            **{old: getattr(reduce, new) for old, new in (("amin", "min"), ("amax", "max"))},
+            **{f"fft.{name}": getattr(Fourier(self._host), name) for name in TRANSFORMS},
+            "cumsum": lambda a, axis=None: scan.sum(a, axis),
+            "cumprod": lambda a, axis=None: scan.prod(a, axis),
+            "sort": lambda a, axis=-1, kind=None: sort.sort(a, axis),  # noqa: ARG005  all kinds give the same
+            "argsort": lambda a, axis=-1, kind=None: sort.argsort(a, axis),  # noqa: ARG005
+            "unique": sort.unique,
+            "histogram": count.histogram,
+            "bincount": lambda x, minlength=0: count.bincount(x, minlength),
+            "dot": self._dot,
+            "linalg.norm": self._norm,
+            "empty_like": self._empty_like,
+            "zeros_like": lambda a, dtype=None, shape=None: self._full_like(a, 0, dtype, shape),
+            "ones_like": lambda a, dtype=None, shape=None: self._full_like(a, 1, dtype, shape),
+            "full_like": self._full_like,
+            "reshape": lambda a, shape: a.reshape(shape),
+            "ravel": lambda a: a.reshape(-1),
+            "shape": lambda a: a.shape,
+            "ndim": lambda a: a.ndim,
+            "size": lambda a: a.size,
+        }
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(
+            f"{what} is not available for device arrays: use .get() for a numpy array. Available: operators of arithmetic "
+            f"and comparison, matmul, {', '.join(sorted(ALLOWED))}, and {', '.join(sorted(self._handlers()))}"
+        )
+
+    def _dot(self, a: Any, b: Any) -> Any:
+        arrays = Elementwise(self._host).common(_operand(a), _operand(b))
+        if not all(array.shape for array in arrays):
+            return Elementwise(self._host).multiply(*arrays)
+        if max(len(array.shape) for array in arrays) > 2 and len(arrays[1].shape) > 1:
+            shapes = " and ".join(str(array.shape) for array in arrays)
+            raise TypeError(f"numpy.dot of shapes {shapes}; allowed: vectors and matrices, see numpy.matmul")
+        return Blas(self._host).matmul(*arrays)
+
+    def _norm(self, x: DeviceArray) -> Any:
+        floats = x if x.dtype.kind == "f" else Elementwise(self._host).convert(x, np.float64)
+        return Blas(self._host).nrm2(floats)
+
+    def _empty_like(self, prototype: DeviceArray, dtype: Any = None, shape: Any = None) -> DeviceArray:
+        lengths = prototype.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        return self._host.empty(lengths, prototype.dtype if dtype is None else dtype)
+
+    def _full_like(self, a: DeviceArray, fill_value: Any, dtype: Any = None, shape: Any = None) -> DeviceArray:
+        array = self._empty_like(a, dtype, shape)
+        array.fill(fill_value)
+        return array
+
+
+def _operand(value: Any) -> Any:
+    """Operand that is an array or a number: sequences become numpy arrays."""
+    is_ready = isinstance(value, DeviceArray | np.ndarray | np.generic | int | float | complex)
+    return value if is_ready else np.asarray(value)
+
+
+def _with(name: str, handler: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Calls a handler. No output and no type are options that are not given."""
+    given = {key: value for key, value in options.items() if value is not None or key not in ("out", "dtype")}
+    try:
+        bound = inspect.signature(handler).bind(*args, **given)
+    except TypeError as error:
+        raise TypeError(f"{name} of device arrays: {error}; see DeviceArray.get for a numpy array") from None
+    return handler(*bound.args, **bound.kwargs)

@@ -1,0 +1,244 @@
+"""numpy's functions and operators on device arrays, on the CPU engine's library, compared with numpy itself."""
+
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import guest_driver as vgc
+from tests.unit.builtins_device import dev, fake, link
+
+__all__ = ["dev", "fake", "link"]
+
+A: Final = np.array([[3, 1, 2], [1, 5, 1]], "float32")
+B: Final = np.array([[2, 2, 4], [1, -1, 0.5]], "float32")
+WHOLE: Final = np.array([3, 1, 0, 1, 7], "int32")
+
+
+def taken(result: Any) -> Any:
+    """Result in the guest; tuples item by item."""
+    if isinstance(result, tuple):
+        return tuple(map(taken, result))
+    return result.get() if isinstance(result, vgc.DeviceArray) else result
+
+
+def assert_like_numpy(function: Callable[..., Any], dev: vgc.Device, *arrays: Any) -> None:
+    """The function gives on device arrays what it gives on numpy arrays, on the device."""
+    found = function(*(dev.to_device(one) if isinstance(one, np.ndarray) else one for one in arrays))
+    wanted = function(*arrays)
+    for ours, theirs in zip(*(one if isinstance(one, tuple) else (one,) for one in (found, wanted)), strict=True):
+        assert isinstance(ours, vgc.DeviceArray) or isinstance(found, tuple)
+        result, expected = taken(ours), np.asarray(theirs)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(result, expected, rtol=2e-6, atol=2e-6)
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "sum": lambda a: np.sum(a, axis=1),
+    "sum keepdims": lambda a: np.sum(a, axis=0, keepdims=True),
+    "sum of all": np.sum,
+    "prod": lambda a: np.prod(a, 0),
+    "min": lambda a: np.min(a, axis=-1),
+    "amax": lambda a: np.amax(a, axis=-1),
+    "argmin": lambda a: np.argmin(a, axis=1),
+    "argmax": np.argmax,
+    "cumsum": np.cumsum,
+    "cumsum of rows": lambda a: np.cumsum(a, axis=1),
+    "cumprod": lambda a: np.cumprod(a, axis=-1),
+    "sort": np.sort,
+    "sort of all": lambda a: np.sort(a, axis=None, kind="stable"),
+    "argsort": lambda a: np.argsort(a, kind="stable"),
+    "unique": np.unique,
+    "histogram": lambda a: tuple(one.astype("float64") for one in np.histogram(a, bins=3, range=(0.0, 6.0))),
+    "norm": np.linalg.norm,
+    "dot": lambda a: np.dot(a, np.ones((3, 4), "float32")),
+    "matmul": lambda a: np.matmul(a, np.ones(3, "float32")),
+    "rfft": np.fft.rfft,
+    "rfft2": lambda a: np.fft.rfft2(a, norm="ortho"),
+    "reshape": lambda a: np.reshape(a, (3, -1)),
+    "ravel": np.ravel,
+    "zeros_like": np.zeros_like,
+    "ones_like": lambda a: np.ones_like(a, dtype="int32"),
+    "full_like": lambda a: np.full_like(a, 2.5, shape=(4,)),
+    "add.reduce": np.add.reduce,
+    "add.reduce along an axis": lambda a: np.add.reduce(a, axis=1, keepdims=True),
+    "multiply.reduce": lambda a: np.multiply.reduce(a, axis=None),
+    "maximum.reduce": lambda a: np.maximum.reduce(a, axis=-1),
+    "minimum.accumulate": lambda a: np.minimum.accumulate(a, axis=1),
+    "add.accumulate": lambda a: np.add.accumulate(a, axis=-1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(dev: vgc.Device, name: str) -> None:
+    assert_like_numpy(FUNCTIONS[name], dev, A)
+
+
+def test_bincount(dev: vgc.Device) -> None:
+    assert_like_numpy(lambda a: np.bincount(a, minlength=9), dev, WHOLE)
+
+
+def test_fourier_transform_and_its_inverse(dev: vgc.Device) -> None:
+    assert_like_numpy(lambda a: np.fft.ifft(np.fft.fft(a)), dev, A.astype("complex64"))
+
+
+def test_facts_about_arrays(dev: vgc.Device) -> None:
+    array = dev.to_device(A)
+    assert (np.shape(array), np.ndim(array), np.size(array), array.ndim) == ((2, 3), 2, 6, 2)
+    empty: Any = np.empty_like(array)
+    assert isinstance(empty, vgc.DeviceArray)
+    assert (empty.shape, empty.dtype) == (A.shape, A.dtype)
+
+
+# ---- operators -----------------------------------------------------------------------------------
+
+OPERATORS: Final = (
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.pow),
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+@pytest.mark.parametrize("other", [B, B[0], B[:, :1].copy(), 2, 0.5, np.float32(3)], ids=str)
+def test_binary_operators(dev: vgc.Device, function: Callable[..., Any], other: Any) -> None:
+    assert_like_numpy(function, dev, A, other)
+    assert_like_numpy(lambda a: function(other, a), dev, A)
+
+
+@pytest.mark.parametrize("function", [operator.neg, operator.abs, np.sqrt, np.exp, np.log, np.sin, np.floor, np.sign])
+def test_unary_functions(dev: vgc.Device, function: Callable[..., Any]) -> None:
+    assert_like_numpy(function, dev, A)
+
+
+@pytest.mark.parametrize("function", [operator.add, operator.sub, operator.floordiv, operator.mod, operator.truediv])
+@pytest.mark.parametrize("other", [np.array([2, 3, 1, 4, 2], "int64"), np.array([2, 3, 1, 4, 2], "uint32"), 3], ids=str)
+def test_integers_are_promoted_as_in_numpy(dev: vgc.Device, function: Callable[..., Any], other: Any) -> None:
+    assert_like_numpy(function, dev, WHOLE, other)
+
+
+def test_integers_and_floats_are_promoted_as_in_numpy(dev: vgc.Device) -> None:
+    assert_like_numpy(operator.add, dev, WHOLE, np.ones(5, "float32"))
+    assert_like_numpy(operator.mul, dev, WHOLE, 1.5)
+    assert_like_numpy(operator.lt, dev, WHOLE, np.full(5, 2, "float16"))
+    assert_like_numpy(np.sqrt, dev, WHOLE)
+
+
+def test_matrix_product(dev: vgc.Device) -> None:
+    assert_like_numpy(operator.matmul, dev, A, B.T.copy())
+    assert_like_numpy(operator.matmul, dev, A, np.ones((3, 2)))
+    assert_like_numpy(lambda b: A.T @ b, dev, B)
+
+
+def test_broadcasting_along_many_axes(dev: vgc.Device) -> None:
+    x, y = np.random.default_rng(0).random((2, 3, 1, 2, 4, 2)), np.random.default_rng(1).random((1, 5, 1, 4, 2))
+    assert_like_numpy(operator.add, dev, x, y)
+    assert_like_numpy(operator.add, dev, x, x)
+    with pytest.raises(vgc.InvalidArgument, match=r"broadcasting along 5 axes of shape .*; allowed: 4"):
+        dev.zeros((2, 1, 2, 1, 2)) + np.zeros((1, 2, 1, 2, 1))
+
+
+def test_empty_arrays(dev: vgc.Device) -> None:
+    assert_like_numpy(operator.add, dev, np.zeros((0, 3)), np.ones(3))
+
+
+def test_operators_in_place(dev: vgc.Device) -> None:
+    array = dev.to_device(A)
+    before, address = array, array.address
+    array += B
+    array *= 2
+    array -= np.ones(3)  # float64 is cast back
+    assert array is before
+    assert array.address == address
+    np.testing.assert_allclose(array.get(), (A + B) * 2 - 1)
+    whole = dev.to_device(WHOLE)
+    with pytest.raises(TypeError, match="out has elements of int32; allowed: types that float64 can be cast to"):
+        whole /= 2
+    with pytest.raises(vgc.InvalidArgument, match=r"out has shape \(5,\); allowed: \(2, 5\)"):
+        whole += np.ones((2, 5), "int32")
+
+
+def test_types_are_converted(dev: vgc.Device) -> None:
+    array = dev.to_device(np.array([1.75, -2.5, 300], "float32"))
+    assert array.astype("int64").get().tolist() == [1, -2, 300]
+    assert array.astype(np.float16).dtype == np.float16
+    with pytest.raises(TypeError, match="elements of int8 in a conversion; allowed: float16, float32"):
+        array.astype("int8")
+
+
+def test_only_element_is_a_number(dev: vgc.Device) -> None:
+    total: Any = np.sum(dev.to_device(A))
+    assert isinstance(total, vgc.DeviceArray)
+    assert (float(total), int(total), bool(total), total.item()) == (13.0, 13, True, 13.0)
+    with pytest.raises(ValueError, match="size 1"):
+        bool(dev.to_device(A))
+
+
+def test_arrays_are_compared_with_other_things_by_identity(dev: vgc.Device) -> None:
+    array = dev.to_device(A)
+    assert array != "text"
+    assert (array == None) is False  # noqa: E711
+    assert {array: 1}[array] == 1
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (np.arctan, r"numpy.arctan is not available for device arrays: use .get\(\) for a numpy array. Available: "),
+        (np.median, "numpy.median is not available .* bincount, .* cumsum, .* fft.fft, .* linalg.norm, "),
+        (np.linalg.inv, "numpy.linalg.inv is not available"),
+        (lambda a: np.add.outer(a, a), "numpy.add.outer is not available"),
+        (np.subtract.reduce, r"numpy.subtract.reduce is not available"),
+        (lambda a: np.add(a, a, where=A > 1), r"numpy.add\(where\) is not available"),
+        (lambda a: np.add(a, a, out=np.empty_like(A)), r"numpy.add\(out\) is not available"),
+        (lambda a: np.matmul(a, a, out=a), r"numpy.matmul\(out\) is not available"),
+        (
+            lambda a: np.sum(a, dtype="float64"),
+            "numpy.sum of device arrays: got an unexpected keyword argument 'dtype'",
+        ),
+        (lambda a: np.add.reduce(a, initial=3), "numpy.add.reduce of device arrays: .* 'initial'; see DeviceArray.get"),
+        (np.fft.fft, "a has elements of float32; allowed on the device: complex64"),
+        (lambda a: np.dot(a.reshape((1, 2, 3)), a.reshape((1, 3, 2))), r"numpy.dot of shapes \(1, 2, 3\) and"),
+        (np.asarray, r"a device array where a numpy array is needed: use .get\(\)"),
+        (
+            lambda a: a.astype("int32") ** 2,
+            "power of int32 and int; allowed: float16, float32, float64, see DeviceArray",
+        ),
+        (lambda a: a % 2, "remainder of float32 and int; allowed: int32, int64, uint32, uint64"),
+        (lambda a: a + 1j, "add of float32 and complex; allowed: float16"),
+        (lambda a: (a > 1) + 1, "elements of bool in a conversion; allowed: float16"),
+        (lambda a: a.astype("int64") < A.astype("uint64"), "less of int64 and uint64; allowed"),
+        (lambda a: a + "text", "unsupported operand type"),
+    ],
+)
+def test_refusals(dev: vgc.Device, function: Callable[..., Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        function(dev.to_device(A))
+
+
+def test_shapes_that_cannot_be_broadcast(dev: vgc.Device) -> None:
+    with pytest.raises(vgc.InvalidArgument, match=r"arrays of shapes \(2, 3\) and \(2,\); allowed: lengths that are"):
+        dev.to_device(A) + np.ones(2, "float32")
+
+
+def test_named_functions_of_numpy_arrays(dev: vgc.Device) -> None:
+    np.testing.assert_allclose(dev.math.add(A, B), A + B)
+    np.testing.assert_allclose(dev.math.divide(A, 2, out=np.empty_like(A)), A / 2)
+    assert dev.math.less(A, B).dtype == bool
+    assert dev.math.sqrt(4.0) == 2.0
+    assert dev.math.convert(A, "int32").dtype == np.int32
+
+
+def test_numpy_is_not_imported_before_it_is_needed() -> None:
+    program = "import sys, guest_driver; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
