@@ -3,6 +3,7 @@
 
 #include "groups.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const struct vgc_builtin_group *const GROUPS[] = {
@@ -29,12 +30,27 @@ const struct vgc_builtin *vgc_builtin_at(uint32_t index)
     return NULL;
 }
 
+static bool is_named(const char *have, const char *name, size_t len)
+{
+    return strlen(have) == len && memcmp(have, name, len) == 0;
+}
+
+/* The group of a function with this name, if there is one. */
+static const struct vgc_builtin_group *group_of(const char *name, size_t len)
+{
+    const char *dot = memchr(name, '.', len);
+    for (uint32_t i = 0; dot != NULL && i < NUM_GROUPS; i++)
+        if (is_named(GROUPS[i]->name, name, (size_t)(dot - name)))
+            return GROUPS[i];
+    return NULL;
+}
+
 const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len)
 {
-    const struct vgc_builtin *builtin;
-    for (uint32_t i = 0; (builtin = vgc_builtin_at(i)) != NULL; i++)
-        if (strlen(builtin->name) == len && memcmp(builtin->name, name, len) == 0)
-            return builtin;
+    const struct vgc_builtin_group *group = group_of(name, len);
+    for (uint32_t i = 0; group != NULL && i < group->num_builtins; i++)
+        if (is_named(group->builtins[i].name, name, len))
+            return &group->builtins[i];
     return NULL;
 }
 
