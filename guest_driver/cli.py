@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TextIO, cast
 
-from guest_driver import bench, doctor, explanation, listing, local_functions, runner, shadow_run
+from guest_driver import bench, call_command, doctor, explanation, listing, local_functions, runner, shadow_run
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
 from guest_driver.errors import InvalidArgument, VgcError
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     functions = commands.add_parser(
         "functions",
-        help="show functions that are registered for this VM; or those of a CUDA program that run on either side",
+        help="show functions of this VM and the host; or those of a CUDA program that run on either side",
         description=local_functions.HELP,
         formatter_class=argparse.RawTextHelpFormatter,
     )
@@ -114,6 +114,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--shadow", metavar="ADDRESS", help="run the kernel on this device too; fail if the results differ"
     )
+    call = commands.add_parser(
+        "call",
+        help="call a built-in function, or one that is registered for this VM, with arrays in files",
+        description=call_command.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    call_command.add_arguments(call)
     measure = commands.add_parser("bench", help="measure latency, copies and launches")
     measure.add_argument("--seconds", type=float, default=1.0, help="time per row (default: 1)")
     return parser
@@ -237,6 +244,11 @@ def _run(arguments: argparse.Namespace) -> None:
         print(hot_lines.table(runner.sources_of(arguments)))
 
 
+def _call(arguments: argparse.Namespace) -> None:
+    with Device(address=arguments.device) as device:
+        print(call_command.run(device, arguments))
+
+
 _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "info": _info,
     "grant": lambda arguments: print(_grant(arguments.group, arguments.device)),
@@ -248,6 +260,7 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "explain": lambda arguments: print(explanation.show(arguments.name)),
     "last-error": lambda _: print(last_error()),
     "run": _run,
+    "call": _call,
     "bench": lambda arguments: print(bench.run(arguments.device, arguments.seconds)),
 }
 """Commands by name; one that returns nothing has succeeded."""

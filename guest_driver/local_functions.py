@@ -17,8 +17,9 @@ from typing import Final
 
 from guest_driver.errors import InvalidArgument
 
-HELP: Final = """Without a file: shows the functions that are registered for this VM (vgc register), with their use since the
-host's worker has started: launches of all processes, their mean time, and the time that 99 of 100 did not exceed.
+HELP: Final = """Without a file: shows the functions that are registered for this VM (vgc register) and the built-in ones of the
+host (docs/functions.md), with their use since the host's worker has started: launches of all processes, their mean time,
+and the time that 99 of 100 did not exceed. Types of a built-in function are in one line.
 
 With files: shows which functions of a CUDA program that mynvcc has built run on either side: kernels with CPU versions, and
 __host__ __device__ functions that vgc_local_function() finds.

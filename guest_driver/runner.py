@@ -119,26 +119,30 @@ def _allowed(param: Param) -> str:
     return ", ".join(forms) or "none: use the Python binding"
 
 
-def check(kernel: Function | ShadowFunction, given: Sequence[Argument]) -> None:
-    """Checks that arguments fit the kernel's parameters.
+def check(kernel: Function | ShadowFunction, given: Sequence[Argument], words: Sequence[str] = ()) -> None:
+    """Checks that arguments fit the kernel's parameters. Errors name them by `words`, by default ``--arg SPEC``.
 
     :raise ValueError: one does not; the text names argument, parameter and what is allowed.
     """
     if len(given) != len(kernel.params):
         raise ValueError(f"{kernel.name} takes {len(kernel.params)} arguments, not {len(given)}")
+    words = words or [f"--arg {argument.text}" for argument in given]
     for index, (argument, param) in enumerate(zip(given, kernel.params, strict=True)):
         if not _fits(argument.value, param):
             raise ValueError(
-                f"--arg {argument.text}: parameter {index} of {kernel.name} is {param}; allowed: {_allowed(param)}"
+                f"{words[index]}: parameter {index} of {kernel.name} is {param}; allowed: {_allowed(param)}"
             )
 
 
-def _summary(argument: Argument, array: NDArray[Any]) -> str:
-    where = f", saved to {argument.save_to}" if argument.save_to else ""
+def summary(name: str, array: NDArray[Any], saved_to: Path | None) -> str:
+    """Describes an output in a line."""
+    where = f", saved to {saved_to}" if saved_to else ""
     if array.size == 0:
-        return f"{argument.text}: empty{where}"
-    edges = ", ".join(f"{name} {getattr(array, name)():.6g}" for name in ("min", "mean", "max"))
-    return f"{argument.text}: {array.dtype} {array.shape}, {edges}{where}"
+        return f"{name}: empty{where}"
+    if array.dtype.kind not in "fiu":
+        return f"{name}: {array.dtype} {array.shape}{where}"
+    edges = ", ".join(f"{edge} {getattr(array, edge)():.6g}" for edge in ("min", "mean", "max"))
+    return f"{name}: {array.dtype} {array.shape}, {edges}{where}"
 
 
 def _to_device(device: Device | ShadowDevice, argument: Argument) -> Any:
@@ -226,7 +230,9 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
         if argument.is_output and array is not None:
             if argument.save_to is not None:
                 np.save(argument.save_to, array)
-            lines.append(_summary(argument, array) + (", same on both engines" if shadowed else ""))
+            lines.append(
+                summary(argument.text, array, argument.save_to) + (", same on both engines" if shadowed else "")
+            )
     if arguments.leak_check:
         program.unload()  # which prints them
     assert isinstance(timing, Timing)

@@ -9,6 +9,7 @@ import numpy as np
 
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import InvalidArgument
+from guest_driver.functions import names
 from guest_driver.functions.host import Host
 from guest_driver.memory import DeviceArray
 
@@ -20,18 +21,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "DeviceArray | np.ndarray[Any, Any]"
 Axis: TypeAlias = "int | Sequence[int] | None"
 
-TYPES: Final = {
-    np.dtype(dtype): suffix
-    for dtype, suffix in (
-        ("float16", "f16"),
-        ("float32", "f32"),
-        ("float64", "f64"),
-        ("int32", "i32"),
-        ("int64", "i64"),
-        ("uint32", "u32"),
-        ("uint64", "u64"),
-    )
-}
+TYPES: Final = {np.dtype(name): suffix for suffix, name in names.TYPES.items()}
 """Element types of arrays, and their suffixes in the names of functions."""
 
 REALS: Final = ("f32", "f64")

@@ -131,7 +131,7 @@ class Elementwise(Group):
 
     @staticmethod
     def _room(call: Call, out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Array for a result: `out`, or a new one if there is none, or if it has another type."""
+        """Array for a result: `out`, or a new one if `out` is missing or has a different type."""
         if out is None:
             return call.empty(shape, dtype)
         check_shape("out", out, shape)
