@@ -100,6 +100,21 @@ def test_calls_by_name_take_the_faster_side(tmp_path: Path) -> None:
         assert guest.run("VGC_SIDE=cpu /root/call_by_name").stdout.count(" 0 calls on the device") == 8
 
 
+def test_built_in_functions_compute_without_a_source(tmp_path: Path) -> None:
+    program = tmp_path / "product"
+    words = ["cc", "-O2", "-static", f"-I{LIBVGC}", REPOSITORY / "examples" / "product.c", "-o", program]
+    subprocess.run([*map(str, words), LIBVGC / "build" / "libvgc.a", "-pthread", "-lm"], check=True)
+    with guest_with_device() as (guest, _):
+        guest.put(program, "/root/product")
+        assert guest.run("/root/product").stdout.count("right") == 4
+        assert guest.run("python3 examples/spectrum.py").stdout == "440 Hz, 1250 Hz: right\n"
+        guest.run("python3 -c 'import numpy; numpy.save(\"a.npy\", numpy.arange(6.0).reshape(2, 3))'")
+        guest.run("vgc call blas.gemm --in a.npy --in a.npy --set transpose_b=true --out c.npy")
+        shown = guest.run("python3 -c 'import numpy; print(numpy.load(\"c.npy\").tolist())'").stdout
+        assert shown == "[[5.0, 14.0], [14.0, 50.0]]\n"
+        assert "blas.gemm" in guest.run("vgc functions").stdout
+
+
 SCALE = r"""
 extern "C" __global__ void scale(int n, float by, const float *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
