@@ -301,11 +301,10 @@ class Programs:
     def _about_built_in(self, wanted: str) -> str:
         group = wanted.partition(".")[0] + "."
         alike = ", ".join(name for name in self.built_in if name.startswith(group))[:500]
+        missing = self._engine.missing_builtins
         text = f"; and {len(self.built_in)} built-in ones" if self.built_in else ""
         text += f", among them {alike}" if alike else ""
-        return text + (
-            f"; others are missing: {self._engine.missing_builtins}" if self._engine.missing_builtins else ""
-        )
+        return text + (f"; built-in ones are missing: {missing}" if missing else "")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ class CudaEngine(Engine):
     """Engine that runs kernels on SMs of a GPU, in a context of this process."""
 
     kind: ClassVar[str] = "cuda"
+    missing_builtins = "only the software GPU has them so far"
 
     def __init__(self, options: CudaOptions, pes: int, memory_bytes: int) -> None:
         self.handle = ffi.NULL
