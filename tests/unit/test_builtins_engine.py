@@ -112,8 +112,14 @@ def test_a_file_that_is_no_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
         assert "file too short" in rig.engine.missing_builtins
 
 
-def test_doctor_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert all(finding.ok for finding in host._builtins())
+    built = library.library()
+    (tmp_path / "libvgc-builtins.so").write_bytes(b"nothing")
+    monkeypatch.setattr(library, "library", lambda: tmp_path / "libvgc-builtins.so")
+    (finding,) = host._builtins()
+    assert "file too short" in finding.text
+    monkeypatch.setattr(library, "library", lambda: built)
     monkeypatch.setattr(library, "openblas", lambda: None)
     assert [finding.ok for finding in host._builtins()] == [True, False]
     monkeypatch.setattr(library, "library", lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -100,12 +101,18 @@ def _builtins() -> Iterator[Finding]:
         return
     from vhost_backend.engines.cpu.builtins import library
 
-    own, openblas = library.library(), library.openblas()
-    text = "not built: the engine 'cpu' has none" if own is None else f"for {own.parent.name}"
-    yield Finding("built-in functions", own is not None, text, _BUILD_HINT, optional=True)
-    if own is not None:
-        text = "none: matrices cannot be multiplied" if openblas is None else str(openblas)
-        yield Finding("OpenBLAS of these", openblas is not None, text, "pip install scipy-openblas64", optional=True)
+    name, own, openblas = "built-in functions", library.library(), library.openblas()
+    if own is None:
+        yield Finding(name, ok=False, text="not built: the engine 'cpu' has none", hint=_BUILD_HINT, optional=True)
+        return
+    try:
+        ctypes.CDLL(str(own))
+    except OSError as error:
+        yield Finding(name, ok=False, text=str(error), hint="apt-get install libhwy1, or make build", optional=True)
+        return
+    yield Finding(name, ok=True, text=f"for {own.parent.name}", optional=True)
+    text = "none: matrices cannot be multiplied" if openblas is None else str(openblas)
+    yield Finding("OpenBLAS of these", openblas is not None, text, "pip install scipy-openblas64", optional=True)
 
 
 def _sandbox() -> Iterator[Finding]:
