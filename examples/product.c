@@ -30,7 +30,6 @@ static void multiply(struct vgc_device *device, int64_t n, float *a, float *b, f
     double one = 1, none = 0;
     int64_t batch = 1, stride = 0, all = n * n;
     uint64_t bytes = (uint64_t)all * sizeof(float);
-    const struct vgc_geometry geometry = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
     const struct vgc_arg args[] = {
         VALUE(plain),
         VALUE(plain),
@@ -50,7 +49,7 @@ static void multiply(struct vgc_device *device, int64_t n, float *a, float *b, f
         VALUE(stride),
         VALUE(all),
     };
-    must(vgc_call(device, "blas.gemm_f32", &geometry, args, sizeof(args) / sizeof(args[0]), NULL), "blas.gemm_f32");
+    must(vgc_call_named(device, "blas.gemm_f32", NULL, args, sizeof(args) / sizeof(args[0]), NULL, NULL), "product");
 }
 
 static bool is_right(int64_t n, const float *a, const float *b, const float *c)

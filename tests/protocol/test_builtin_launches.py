@@ -70,6 +70,17 @@ def test_steps_follow_one_another_and_later_launches_see_them(dev: vgc.Device) -
     assert np.array_equal(totals.get(), np.sort(keys))
 
 
+def test_a_call_by_name_takes_a_local_version_into_account(dev: vgc.Device) -> None:
+    @dev.local("blas.nrm2_f64")
+    def norm(n: int, x: Any, step: int, result: Any) -> None:
+        result[0] = -np.linalg.norm(x[: n * step : step])
+
+    x, result = np.full(4, 3.0), np.zeros(1)
+    for side, expected in (("host", 6.0), ("cpu", -6.0)):
+        outcome = dev.call_named("blas.nrm2_f64", 4, vgc.In(x), 1, vgc.Out(result), side=side)
+        assert (outcome.side, result[0]) == (side, expected)
+
+
 def test_they_are_listed_and_counted(dev: vgc.Device) -> None:
     call(dev, "blas.nrm2_f64", [3, vgc.In(np.ones(3)), 1, vgc.Out(np.zeros(1))])
     listed = {one.name: one for one in dev.list_functions()}
