@@ -267,6 +267,20 @@ def test_function_in_place_is_that_of_a_copy(name: str) -> None:
     assert np.array_equal(np.frombuffer(buffer.content(), a.dtype), unary(function, dtype, a))
 
 
+@pytest.mark.parametrize(("dtype", "to"), [("f32", "i32"), ("u32", "f32"), ("i64", "f64"), ("f64", "u64")])
+def test_conversion_in_place_is_that_of_a_copy(dtype: str, to: str) -> None:
+    a = np.concatenate([edges(dtype), numbers(LARGE, dtype)])
+    shape = (1, 1, 1, a.size)
+    values = layout(shape, a=dense(shape)) | {"to": NUMBERS[to]}
+    copy = rig.call(f"math.convert_{dtype}", a=a, out=np.zeros(a.size, DTYPES[to]), **values)["out"]
+    buffer = rig.Buffer(a.tobytes())
+    builtin = rig.named(f"math.convert_{dtype}")
+    block = rig.pack(builtin, values | {"a": buffer.address, "out": buffer.address})
+    rig.check(builtin, block)
+    rig.run(builtin, block)
+    assert np.array_equal(np.frombuffer(buffer.content(), copy.dtype), copy)
+
+
 def checked(name: str, shape: Shape, **values: int) -> list[tuple[int, int, int]]:
     """Checks a call whose inputs have no gaps unless their strides are given."""
     builtin = rig.named(f"math.{name}")

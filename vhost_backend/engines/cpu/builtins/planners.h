@@ -55,8 +55,8 @@ template <template <class> class Instance> Planner float_planner(uint32_t type)
 
 template <template <class> class Instance> Planner number_planner(uint32_t type)
 {
-    Planner planner = float_planner<Instance>(type);
-    return planner != nullptr ? planner : integer_planner<Instance>(type);
+    bool is_float = type == VGC_TYPE_F32 || type == VGC_TYPE_F64;
+    return is_float ? float_planner<Instance>(type) : integer_planner<Instance>(type);
 }
 
 /* A pointer of this process from an address in a parameter block. */
