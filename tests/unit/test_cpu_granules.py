@@ -204,5 +204,4 @@ def test_limits_of_a_worker_have_room_for_what_lies_beside_allocations() -> None
         engine.close()
         return needed
 
-    assert more() > 64 * MIB // 5
-    assert more(guard_pages=True) == 0
+    assert more() - more(guard_pages=True) > 64 * MIB // 5

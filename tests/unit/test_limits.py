@@ -40,7 +40,8 @@ def given(node: ast.AST) -> Iterator[ast.expr | None]:
             ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
         ):
             yield value if IS_LIMIT.fullmatch(name) else None
-        case ast.arguments(args=args, defaults=defaults, kwonlyargs=more, kw_defaults=more_defaults):
+        case ast.arguments(posonlyargs=first, args=rest, defaults=defaults, kwonlyargs=more, kw_defaults=more_defaults):
+            args = first + rest
             named = [
                 *zip(args[len(args) - len(defaults) :], defaults, strict=True),
                 *zip(more, more_defaults, strict=True),
