@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -35,6 +36,19 @@ def buffer_of(data: Any, *, writable: bool) -> Any:
     if writable and view.readonly:
         raise TypeError("the buffer is read-only")
     return ffi.from_buffer(data, require_writable=writable)
+
+
+def numbers_of(given: Any) -> tuple[int, ...]:
+    """Whole numbers, of Python's or numpy's, such as lengths of a shape: one, or a sequence.
+
+    :raise TypeError: one is no whole number.
+    """
+    try:
+        return (operator.index(given),)
+    except TypeError:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise
+    return tuple(operator.index(number) for number in given)
 
 
 class DeviceMemory:
@@ -191,8 +205,10 @@ class DeviceArray(ArrayOperators, DeviceMemory):
         import numpy as np
 
         self._functions = functions
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        self.shape: tuple[int, ...] = numbers_of(shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
+        if self.dtype.hasobject:
+            raise TypeError(f"elements of {self.dtype} on the device; allowed: numbers and other types without objects")
         if min(self.shape, default=0) < 0:
             raise ValueError(f"shape {self.shape}; allowed: extents of 0 and more")
         self.size = math.prod(self.shape)
@@ -253,17 +269,19 @@ class DeviceArray(ArrayOperators, DeviceMemory):
         """
         return self._functions.convert(self, dtype)
 
-    def reshape(self, shape: int | Sequence[int]) -> DeviceArray:
+    def reshape(self, *shape: int | Sequence[int]) -> DeviceArray:
         """Array of another shape that shares this one's memory and keeps it alive; one length may be -1: the rest.
 
+        :param shape: lengths, or one sequence of them.
         :raise ValueError: the shape has a different number of elements.
         """
-        lengths = [shape] if isinstance(shape, int) else [int(length) for length in shape]
+        given = numbers_of(shape[0] if len(shape) == 1 else shape)
+        lengths = list(given)
         if lengths.count(-1) == 1:
             others = -math.prod(lengths)
             lengths[lengths.index(-1)] = self.size // others if others else -1
         if min(lengths, default=0) < 0 or math.prod(lengths) != self.size:
-            raise ValueError(f"an array of shape {self.shape} as {shape}; allowed: shapes of {self.size} elements")
+            raise ValueError(f"an array of shape {self.shape} as {given}; allowed: shapes of {self.size} elements")
         return ArrayView(self, lengths)
 
     def first(self, count: int) -> DeviceArray:

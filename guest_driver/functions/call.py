@@ -89,6 +89,8 @@ def axis_of(array: Array, axis: int) -> int:
     :raise errors.InvalidArgument: the array has no such axis.
     """
     dimensions = len(array.shape)
+    if dimensions == 0:
+        raise InvalidArgument(f"axis {axis} of an array without dimensions; allowed: arrays of 1 or more")
     if not -dimensions <= axis < dimensions:
         raise InvalidArgument(
             f"axis {axis} of an array of shape {array.shape}; allowed: {-dimensions} to {dimensions - 1}"

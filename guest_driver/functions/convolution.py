@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from guest_driver.arguments import In, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import REALS, Array, Call, Group, check_dimensions, suffix_of
+from guest_driver.memory import numbers_of
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -58,7 +59,8 @@ class Convolutions(Group):
 
 
 def _pair(name: str, given: Pair, least: int) -> tuple[int, int]:
-    numbers = (given, given) if isinstance(given, int) else tuple(int(number) for number in given)
+    numbers = numbers_of(given)
+    numbers = numbers * 2 if len(numbers) == 1 else numbers
     if len(numbers) != 2 or not all(least <= number <= MOST for number in numbers):
         raise InvalidArgument(f"{name} is {given}; allowed: one number, or two, from {least} to {MOST}")
     return numbers[0], numbers[1]

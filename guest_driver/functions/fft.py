@@ -11,7 +11,7 @@ import numpy as np
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import Array, Axis, Call, Group, axis_of, check_arrays
-from guest_driver.memory import DeviceArray
+from guest_driver.memory import DeviceArray, numbers_of
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -192,23 +192,19 @@ def _converted(a: Array, *, is_complex: bool) -> Array:
 
 def _lengths(a: Array, s: Axis, axes: Axis) -> tuple[int, ...]:
     """Lengths of the axes to transform: those that were given, or the array's."""
-    given = None if s is None else _numbers(s)
+    given = None if s is None else numbers_of(s)
     dimensions = len(a.shape)
     if axes is None:
         count = dimensions if given is None else len(given)
         numbers = tuple(range(dimensions - count, dimensions))
     else:
-        numbers = tuple(axis_of(a, axis) for axis in _numbers(axes))
+        numbers = tuple(axis_of(a, axis) for axis in numbers_of(axes))
     rank = len(numbers)
     if not 1 <= rank <= MOST_AXES or numbers != tuple(range(dimensions - rank, dimensions)):
         raise InvalidArgument(f"axes {axes} of shape {a.shape}; allowed: the last one, two or three axes, in order")
     if given is not None and len(given) != rank:
         raise InvalidArgument(f"{len(given)} lengths for {rank} axes; allowed: one for each")
     return given or tuple(a.shape[-rank:])
-
-
-def _numbers(given: int | Sequence[int]) -> tuple[int, ...]:
-    return (given,) if isinstance(given, int) else tuple(int(number) for number in given)
 
 
 def _check_lengths(found: tuple[int, ...], allowed: Sequence[int]) -> None:

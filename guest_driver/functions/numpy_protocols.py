@@ -136,7 +136,7 @@ class NumpyProtocols:
         return Blas(self._host).nrm2(floats)
 
     def _empty_like(self, prototype: DeviceArray, dtype: Any = None, shape: Any = None) -> DeviceArray:
-        lengths = prototype.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        lengths = prototype.shape if shape is None else shape
         return self._host.empty(lengths, prototype.dtype if dtype is None else dtype)
 
     def _full_like(self, a: DeviceArray, fill_value: Any, dtype: Any = None, shape: Any = None) -> DeviceArray:

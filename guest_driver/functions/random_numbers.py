@@ -11,6 +11,7 @@ import numpy as np
 from guest_driver.arguments import Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import REALS, TYPES, Array, Call, Group, check_arrays, check_shape, dtypes_of
+from guest_driver.memory import numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -82,7 +83,7 @@ class RandomNumbers(Group):
     ) -> Any:
         suffix = _suffix(np.dtype(dtype), ("u32",) if function == "bits" else REALS)
         check_arrays(out=out)
-        lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+        lengths = numbers_of(shape)
         array = self._host.empty(lengths, dtype) if out is None else out
         check_shape("out", array, lengths)
         if array.dtype != np.dtype(dtype):
@@ -100,6 +101,8 @@ def _suffix(dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
 
 def _place(seed: int, offset: int) -> tuple[int, int]:
     for name, value in (("seed", seed), ("offset", offset)):
+        if not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} is a {type(value).__name__}; allowed: whole numbers")
         if not -(2**63) <= value < 2**64:
             raise InvalidArgument(f"{name} is {value}; allowed: -2**63 to 2**64 - 1")
     return int(seed), int(offset)

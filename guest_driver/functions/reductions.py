@@ -20,6 +20,7 @@ from guest_driver.functions.call import (
     rows_of,
     suffix_of,
 )
+from guest_driver.memory import numbers_of
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -115,7 +116,7 @@ def _neighbours(a: Array, axis: Axis) -> tuple[int, int]:
     """First axis to reduce, and the one behind the last."""
     if axis is None:
         return 0, len(a.shape)
-    axes = sorted(axis_of(a, one) for one in ((axis,) if isinstance(axis, int) else axis))
+    axes = sorted(axis_of(a, one) for one in numbers_of(axis))
     if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
         raise InvalidArgument(
             f"axes {axis} of shape {a.shape}; allowed: one axis, several that are neighbours, or None"

@@ -14,7 +14,9 @@ __all__ = ["dev", "fake", "link"]
 NUMBERS = np.arange(12, dtype=np.float32)
 
 
-@pytest.mark.parametrize(("asked", "shape"), [((3, 4), (3, 4)), (12, (12,)), ((2, -1), (2, 6)), ((-1,), (12,))])
+@pytest.mark.parametrize(
+    ("asked", "shape"), [((3, 4), (3, 4)), (12, (12,)), ((2, -1), (2, 6)), ((-1,), (12,)), (np.int64(12), (12,))]
+)
 def test_reshaped_array_shares_the_memory(
     dev: vgc.Device, asked: int | tuple[int, ...], shape: tuple[int, ...]
 ) -> None:
@@ -24,6 +26,13 @@ def test_reshaped_array_shares_the_memory(
     assert np.array_equal(view.get(), NUMBERS.reshape(shape))
     view.fill(3)
     assert np.array_equal(array.get(), np.full(12, 3))
+
+
+def test_lengths_are_arguments_too(dev: vgc.Device) -> None:
+    array = dev.to_device(NUMBERS)
+    assert array.reshape(3, -1).shape == (3, 4)
+    with pytest.raises(ValueError, match=r"an array of shape \(12,\) as \(5, -1\); allowed: shapes of 12 elements"):
+        array.reshape(5, -1)
 
 
 def test_view_keeps_the_memory(dev: vgc.Device, fake: FakeDevice) -> None:
@@ -59,3 +68,8 @@ def test_refused_shapes(dev: vgc.Device, shape: tuple[int, ...]) -> None:
 def test_refused_number_of_elements(dev: vgc.Device) -> None:
     with pytest.raises(ValueError, match="the first 13 elements of 12; allowed: 0 to 12"):
         dev.to_device(NUMBERS).first(13)
+
+
+def test_arrays_of_objects_are_refused(dev: vgc.Device) -> None:
+    with pytest.raises(TypeError, match="elements of object on the device; allowed: numbers"):
+        dev.to_device(np.array([None]))

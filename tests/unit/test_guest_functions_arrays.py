@@ -198,3 +198,24 @@ def test_histogram_of_one_number_or_none(dev: vgc.Device, place: Place, a: Any) 
 def test_bincount(dev: vgc.Device, place: Place, dtype: str, minlength: int, size: int) -> None:
     a = numbers((size,), dtype)
     assert_same(place.take(dev.count.bincount(place.put(a), minlength)), np.bincount(a, minlength=minlength))
+
+
+# ---- numbers of numpy ----------------------------------------------------------------------------
+
+
+def test_axes_are_numbers_of_numpy_too(dev: vgc.Device, place: Place) -> None:
+    a = numbers((3, 4), "int32")
+    assert_same(place.take(dev.reduce.sum(place.put(a), np.int64(1))), a.sum(1))  # type: ignore[arg-type]
+    assert dev.random.bits(np.int64(3), seed=np.uint8(1)).shape == (3,)  # type: ignore[arg-type]
+    assert dev.empty(np.int64(3)).shape == (3,)  # type: ignore[arg-type]
+
+
+def test_seeds_are_whole_numbers(dev: vgc.Device) -> None:
+    for seed in (1.5, None, (1, 2)):
+        with pytest.raises(TypeError, match=r"seed is a .*; allowed: whole numbers"):
+            dev.random.bits(3, seed=seed)  # type: ignore[arg-type]
+
+
+def test_arrays_without_dimensions_have_no_axes(dev: vgc.Device, place: Place) -> None:
+    with pytest.raises(vgc.InvalidArgument, match="axis -1 of an array without dimensions"):
+        dev.sort.sort(place.put(np.array(3.0)))
