@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -114,6 +115,8 @@ class Elementwise(Group):
         :raise TypeError: the function does not take operands of these types, or `out` cannot hold the result.
         :raise errors.InvalidArgument: the shapes cannot be broadcast, or `out` has a different shape.
         """
+        if name in COMPARISONS:
+            operands = _comparable(operands)
         dtype = _loop_type(name, operands)
         arrays = self.common(*operands, dtype=dtype)
         shape = _broadcast([array.shape for array in arrays])
@@ -168,6 +171,22 @@ def _loop_type(name: str, operands: Sequence[Operand]) -> np.dtype[Any]:
         given = " and ".join(str(getattr(operand, "dtype", type(operand).__name__)) for operand in operands)
         raise TypeError(f"{name} of {given}; allowed: {dtypes_of(ALLOWED[name])}, see DeviceArray.astype")
     return dtype
+
+
+def _comparable(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    """Operands of a comparison: ints of Python's that the other's type does not hold become infinite."""
+    others = [operand for operand in operands if not isinstance(operand, int)]
+    dtype = _promoted(others) if others else np.dtype(np.int64)
+    if dtype.kind not in "iu":
+        return tuple(operands)
+    limits = np.iinfo(dtype)
+
+    def bounded(operand: Any) -> Any:
+        if not isinstance(operand, int) or limits.min <= operand <= limits.max:
+            return operand
+        return math.inf if operand > 0 else -math.inf
+
+    return tuple(map(bounded, operands))
 
 
 def _loses_digits(dtype: np.dtype[Any], operands: Sequence[Operand]) -> bool:

@@ -242,3 +242,13 @@ def test_named_functions_of_numpy_arrays(dev: vgc.Device) -> None:
 def test_numpy_is_not_imported_before_it_is_needed() -> None:
     program = "import sys, guest_driver; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("number", [-(2**70), -1, 2**31, 2**32 + 1, 2**63, 2**64])
+def test_comparisons_with_numbers_beyond_the_type(dev: vgc.Device, dtype: str, number: int) -> None:
+    limits = np.iinfo(dtype)
+    a = np.array([limits.min, 0, limits.max], dtype)
+    for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        assert taken(compare(dev.to_device(a), number)).tolist() == [compare(one, number) for one in a.tolist()]
+        assert taken(compare(number, dev.to_device(a))).tolist() == [compare(number, one) for one in a.tolist()]
