@@ -44,7 +44,7 @@ GROUPS: Final = tuple(
 )
 """Groups of built-in functions, which stand before the dot of a name."""
 
-METHODS: Final = {"sort.keys": "sort.sort"}
+METHODS: Final = {"sort.keys": "sort.sort", "fft.c2c": "fft.fft", "fft.r2c": "fft.rfft", "fft.c2r": "fft.irfft"}
 """Functions whose methods have other names."""
 
 ARRAYS: Final = ("Array", "Operand")
@@ -102,7 +102,6 @@ def run(device: Device, arguments: argparse.Namespace) -> str:
 
 
 def _call_builtin(device: Device, name: str, given: Sequence[Given]) -> str:
-    import numpy as np
 
     _check_options(name, "a built-in function", given, ("in", "inout", "out", "set"))
     method = _method(device, name)
@@ -117,12 +116,12 @@ def _call_builtin(device: Device, name: str, given: Sequence[Given]) -> str:
         )
     for one, array in arrays:
         if one.option == "inout":
-            np.save(one.text, array)
+            runner.save(Path(one.text), array)
     lines = []
     for number, array in enumerate(results):
         file = Path(files[number]) if number < len(files) else None
         if file is not None:
-            np.save(file, array)
+            runner.save(file, array)
         lines.append(runner.summary(f"result {number + 1}", array, file))
     return "\n".join([*lines, str(steps)])
 
@@ -186,7 +185,7 @@ def _typed(name: str, params: Mapping[str, inspect.Parameter], arrays: Mapping[s
     suffix = SUFFIX.search(name)
     if suffix is None:
         return {}
-    wanted, found = TYPES[suffix.group(1)], [str(array.dtype) for array in arrays.values()]
+    wanted, found = TYPES[suffix.group(1)], [str(array.real.dtype) for array in arrays.values()]
     if not found:
         return {"dtype": wanted} if "dtype" in params else {}
     if wanted not in found:
@@ -218,7 +217,6 @@ def _results(result: Any) -> Iterator[NDArray[Any]]:
 
 
 def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
-    import numpy as np
 
     given: list[Given] = arguments.given
     _check_options(arguments.name, "a registered function", given, ("in", "inout", "arg"))
@@ -240,7 +238,7 @@ def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
     for argument in parsed:
         if argument.is_output:
             if argument.save_to is not None:
-                np.save(argument.save_to, argument.value)
+                runner.save(argument.save_to, argument.value)
             lines.append(runner.summary(argument.text, argument.value, argument.save_to))
     return "\n".join([*lines, str(steps)])
 
@@ -279,9 +277,13 @@ def _load(given: Given) -> NDArray[Any]:
     import numpy as np
 
     try:
-        return np.require(np.load(given.text), requirements=("C", "W"))
+        array = np.load(given.text)
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{given}: {error}; allowed: files that numpy.save has written") from None
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InvalidArgument(f"{given}: several arrays; allowed: files that numpy.save has written")
+    return np.require(array, requirements=("C", "W"))
 
 
 def _check_options(name: str, kind: str, given: Sequence[Given], allowed: Sequence[str]) -> None:

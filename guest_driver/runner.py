@@ -134,6 +134,14 @@ def check(kernel: Function | ShadowFunction, given: Sequence[Argument], words: S
             )
 
 
+def save(file: Path, array: NDArray[Any]) -> None:
+    """Writes an array to a file of exactly this name; numpy would append an ending."""
+    import numpy as np
+
+    with file.open("wb") as stream:
+        np.save(stream, array)
+
+
 def summary(name: str, array: NDArray[Any], saved_to: Path | None) -> str:
     """Describes an output in a line."""
     where = f", saved to {saved_to}" if saved_to else ""
@@ -194,8 +202,6 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
 
     :raise errors.ShadowMismatch: the two devices disagree on an array; no output is saved then.
     """
-    import numpy as np
-
     parsed = [parse(spec) for spec in arguments.arg]
     steps = Steps()
     program = steps.timed("compile", lambda: _program(device, arguments), "on the host")
@@ -229,7 +235,7 @@ def run(device: Device | ShadowDevice, arguments: argparse.Namespace) -> str:
     for argument, array in zip(parsed, outputs, strict=True):
         if argument.is_output and array is not None:
             if argument.save_to is not None:
-                np.save(argument.save_to, array)
+                save(argument.save_to, array)
             lines.append(
                 summary(argument.text, array, argument.save_to) + (", same on both engines" if shadowed else "")
             )

@@ -171,3 +171,26 @@ def test_refusals_of_registered_functions(other: vgc.Device, words: str, text: s
     with pytest.raises(ValueError) as caught:
         call(other, f"scale {words}")
     assert text in str(caught.value)
+
+
+def test_files_have_the_names_that_were_given(dev: vgc.Device, folder: Path) -> None:
+    (folder / "y.npy").rename("y")
+    report = call(dev, "blas.axpy --set alpha=2 --in x.npy --inout y --out z")
+    assert "saved to z\n" in report
+    assert np.load("y").tolist() == np.load("z").tolist() == [2, 3, 4]
+    assert not Path("y.npy").exists()
+
+
+def test_file_with_several_arrays_is_refused(dev: vgc.Device) -> None:
+    np.savez("a.npz", a=A)
+    with pytest.raises(ValueError, match=r"--in a\.npz: several arrays; allowed: files that numpy\.save has written"):
+        call(dev, "reduce.sum --in a.npz")
+
+
+def test_transforms_by_the_names_of_functions(dev: vgc.Device) -> None:
+    call(dev, "fft.r2c_f32 --in a.npy --out half.npy")
+    np.testing.assert_allclose(np.load("half.npy"), np.fft.rfft(A), rtol=1e-5, atol=1e-5)
+    call(dev, "fft.c2r_f32 --in half.npy --set n=3 --out c.npy")
+    np.testing.assert_allclose(np.load("c.npy"), A, rtol=1e-5, atol=1e-5)
+    call(dev, "fft.c2c_f32 --in half.npy --out c.npy")
+    assert np.load("c.npy").shape == (2, 2)
