@@ -29,6 +29,9 @@ FLOATS: Final = ("f16", "f32", "f64")
 INTEGERS: Final = ("i32", "i64", "u32", "u64")
 NUMBERS: Final = (*REALS, *INTEGERS)
 
+MOST_SENT: Final = 1 << 16
+"""Bytes of numpy arrays that one request takes along to arrays on the device; more are copied there before."""
+
 
 # ---- checks --------------------------------------------------------------------------------------
 
@@ -136,7 +139,10 @@ class Call:
 
         :raise TypeError: an array that is written is numpy's although others lie on the device, or is not C-contiguous.
         """
-        if self.is_on_device:
+        inputs = [value.data for value in values if isinstance(value, In) and not isinstance(value.data, DeviceArray)]
+        if self.is_on_device and inputs and self._stream is None and sum(a.nbytes for a in inputs) <= MOST_SENT:
+            self._host.call(name, [_sent(name, value) for value in values])
+        elif self.is_on_device:
             self._host.launch(name, [self._on_device(name, value) for value in values], self._stream)
         else:
             self._host.call(name, [_contiguous(value) for value in values])
@@ -147,13 +153,28 @@ class Call:
         if isinstance(value.data, DeviceArray):
             return value.data
         if not isinstance(value, In):
-            raise TypeError(
-                f"{name} would change a numpy array, but others lie on the device; allowed: a device array, "
-                "see Device.to_device"
-            )
+            raise _changes_numpy(name)
         copy = self._host.empty(value.data.shape, value.data.dtype)
         copy.set(value.data)
         return copy
+
+
+def _sent(name: str, value: Any) -> Any:
+    """Value for a request with arrays on the device, and numpy arrays that it takes there."""
+    if not isinstance(value, In | Out | InOut):
+        return value
+    if isinstance(value.data, DeviceArray):
+        return value.data
+    if not isinstance(value, In):
+        raise _changes_numpy(name)
+    return _contiguous(value)
+
+
+def _changes_numpy(name: str) -> TypeError:
+    return TypeError(
+        f"{name} would change a numpy array, but others lie on the device; allowed: a device array, "
+        "see Device.to_device"
+    )
 
 
 def _contiguous(value: Any) -> Any:

@@ -46,15 +46,19 @@ class BuiltinsDevice(FakeDevice):
             return Answer(Status.INVALID_ARGUMENT, b"built-in functions take one block of one thread")
         block = bytearray(ask.rest)
         uses = {param.offset: param.use for param in rig.params_of(builtin)}
-        keep = []
-        for offset in (offset for offset, use in uses.items() if use != rig.USE_VALUE):
+        if not self._localise(block, [offset for offset, use in uses.items() if use != rig.USE_VALUE]):
+            return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
+        return _run(builtin, block)
+
+    def _localise(self, block: bytearray, offsets: list[int]) -> bool:
+        """Makes device addresses in a parameter block those of this process; False if one lies outside of the memory."""
+        for offset in offsets:
             (address,) = WORD.unpack_from(block, offset)
             base = max((base for base in self.memory if base <= address), default=None)
             if base is None or address - base > len(self.memory[base]):
-                return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
-            keep.append(self.memory[base])
+                return False
             WORD.pack_into(block, offset, address_of(self.memory[base]) + address - base)
-        return _run(builtin, block)
+        return True
 
     def _do_call(self, ask: Ask) -> Answer:
         """Runs a built-in function on copies of a request's buffers, each at a multiple of 64 bytes."""
@@ -67,6 +71,8 @@ class BuiltinsDevice(FakeDevice):
         for param, (kind, _, size) in zip(rig.params_of(builtin), args, strict=True):
             if kind == ArgKind.VALUE:
                 block[param.offset : param.offset + size], values = values[:size], values[size:]
+                if param.use != rig.USE_VALUE and not self._localise(block, [param.offset]):
+                    return Answer(Status.INVALID_ADDRESS, b"outside of all allocations")
                 continue
             content = bytes(size)
             if kind != ArgKind.OUT:

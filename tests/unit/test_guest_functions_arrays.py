@@ -219,3 +219,22 @@ def test_seeds_are_whole_numbers(dev: vgc.Device) -> None:
 def test_arrays_without_dimensions_have_no_axes(dev: vgc.Device, place: Place) -> None:
     with pytest.raises(vgc.InvalidArgument, match="axis -1 of an array without dimensions"):
         dev.sort.sort(place.put(np.array(3.0)))
+
+
+# ---- numpy arrays beside device arrays -----------------------------------------------------------
+
+
+def test_small_numpy_arrays_travel_with_the_request(dev: vgc.Device, fake: BuiltinsDevice) -> None:
+    x = dev.to_device(np.arange(3.0))
+    before = len(fake.opcodes())
+    found = dev.math.add(x, 1.5)
+    assert Opcode.CALL in fake.opcodes()[before:]
+    assert not {Opcode.LAUNCH, Opcode.COPY_IN} & set(fake.opcodes()[before:])
+    assert found.get().tolist() == [1.5, 2.5, 3.5]
+
+
+def test_large_numpy_arrays_are_copied_before(dev: vgc.Device, fake: BuiltinsDevice) -> None:
+    a = np.arange(10_000.0)
+    found = dev.math.add(dev.to_device(a), a)
+    assert Opcode.CALL not in fake.opcodes()
+    assert np.array_equal(found.get(), a + a)
