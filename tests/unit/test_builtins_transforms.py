@@ -50,6 +50,17 @@ def assert_close(found: Array, wanted: Array, dtype: str) -> None:
         assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.sqrt((np.abs(wanted) ** 2).mean())
 
 
+def test_single_transform_works_in_the_memory_of_one() -> None:
+    builtin = rig.named("fft.c2c_f32")
+    block = rig.ffi.new("char[]", builtin.param_bytes)
+    lengths = {"batch": 1, "n0": 1 << 19, "n1": 1, "n2": 1, "rank": 1}
+    for param in rig.params_of(builtin):
+        if param.name in lengths:
+            rig.ffi.memmove(block + param.offset, lengths[param.name].to_bytes(param.size, "little"), param.size)
+    sizes = [rig.lib().vgc_cpu_builtin_workspace(builtin, block, pes) for pes in (1, 32)]
+    assert sizes[1] < 1.1 * sizes[0]
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("pes", rig.PES)

@@ -241,7 +241,7 @@ void add_axis(Plan &plan, const Shape &shape, uint32_t index, uint64_t length, c
         axis.at_once = lanes;
     uint64_t groups = (axis.lines() + axis.at_once - 1) / axis.at_once;
     axis.split = plan.split(groups, line_ns<T>(length) * static_cast<double>(axis.at_once));
-    axis.scratch = plan.scratch(work_bytes<T>(length, axis.at_once));
+    axis.scratch = plan.scratch(work_bytes<T>(length, axis.at_once), axis.split.blocks());
     plan.add<run_lines<Kind, T>>(axis.split.blocks(), plan.keep(axis));
 }
 

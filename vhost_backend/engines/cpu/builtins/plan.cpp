@@ -49,12 +49,13 @@ Split Plan::split(uint64_t items, double ns, uint64_t multiple) const
     return {items, pieces * multiple};
 }
 
-Scratch Plan::scratch(uint64_t bytes)
+Scratch Plan::scratch(uint64_t bytes, uint64_t blocks)
 {
+    auto pieces = static_cast<uint32_t>(std::clamp<uint64_t>(blocks, 1, pes_));
     uint64_t rounded = (bytes + VGC_CPU_WORKSPACE - 1) / VGC_CPU_WORKSPACE * VGC_CPU_WORKSPACE;
-    Scratch scratch = {take<std::atomic<uint32_t>>(pes_), grow(rounded * pes_), rounded, pes_};
+    Scratch scratch = {take<std::atomic<uint32_t>>(pieces), grow(rounded * pieces), rounded, pieces};
     if (is_real_)
-        for (uint32_t i = 0; i < pes_; i++)
+        for (uint32_t i = 0; i < pieces; i++)
             scratch.taken[i].store(0, std::memory_order_relaxed);
     return scratch;
 }

@@ -114,7 +114,8 @@ class Plan
         return reinterpret_cast<const State *>(at);
     }
 
-    Scratch scratch(uint64_t bytes);
+    /* A piece of scratch memory for each thread; fewer, if only `blocks` blocks take one at a time. */
+    Scratch scratch(uint64_t bytes, uint64_t blocks = UINT64_MAX);
 
     /* Adds a step: `Run(state, block)` for each block. */
     template <auto Run, class State> void add(uint64_t blocks, const State *state)
