@@ -103,6 +103,7 @@ class NumpyProtocols:
             "unique": sort.unique,
             "histogram": count.histogram,
             "bincount": lambda x, minlength=0: count.bincount(x, minlength),
+            "mean": self._mean,
             "dot": self._dot,
             "linalg.norm": self._norm,
             "empty_like": self._empty_like,
@@ -130,6 +131,10 @@ class NumpyProtocols:
             shapes = " and ".join(str(array.shape) for array in arrays)
             raise TypeError(f"numpy.dot of shapes {shapes}; allowed: vectors and matrices, see numpy.matmul")
         return Blas(self._host).matmul(*arrays)
+
+    def _mean(self, a: DeviceArray, axis: Any = None, keepdims: bool = False) -> Any:
+        total = Reductions(self._host).sum(a, axis, keepdims=keepdims)
+        return Elementwise(self._host).divide(total, a.size // max(total.size, 1))
 
     def _norm(self, x: DeviceArray) -> Any:
         floats = x if x.dtype.kind == "f" else Elementwise(self._host).convert(x, np.float64)

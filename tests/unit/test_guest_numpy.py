@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "sum": lambda a: np.sum(a, axis=1),
     "sum keepdims": lambda a: np.sum(a, axis=0, keepdims=True),
     "sum of all": np.sum,
+    "mean": np.mean,
+    "mean of rows": lambda a: np.mean(a, axis=1, keepdims=True),
     "prod": lambda a: np.prod(a, 0),
     "min": lambda a: np.min(a, axis=-1),
     "amax": lambda a: np.amax(a, axis=-1),
@@ -252,3 +255,11 @@ def test_comparisons_with_numbers_beyond_the_type(dev: vgc.Device, dtype: str, n
     for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
         assert taken(compare(dev.to_device(a), number)).tolist() == [compare(one, number) for one in a.tolist()]
         assert taken(compare(number, dev.to_device(a))).tolist() == [compare(number, one) for one in a.tolist()]
+
+
+@pytest.mark.parametrize("shape", [(5,), (0, 3), (0,)])
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float64"])
+def test_means(dev: vgc.Device, shape: tuple[int, ...], dtype: str) -> None:
+    a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        assert_like_numpy(lambda x: np.mean(x, axis=0), dev, a)
