@@ -97,8 +97,9 @@ def guest_host(
     *,
     name: str = "a",
     programs: Path | None = None,
+    pes: int = 2,
 ) -> Iterator[GuestHost]:
-    """Two processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
+    """`pes` processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
     control system unless `control` says where its socket is. `name` is the VM's. `programs`: folder of kept programs.
     """
     vm = VmConfig(
@@ -106,7 +107,7 @@ def guest_host(
         vm_uuid(name),
         folder / "a",
         engine=engine or EngineConfig("cpu"),
-        quota=QuotaConfig(pes=2, memory_bytes=memory_mib * MIB),
+        quota=QuotaConfig(pes=pes, memory_bytes=memory_mib * MIB),
         deadline_ns=deadline_ns,
         num_queues=4,
         sandbox=SANDBOX,

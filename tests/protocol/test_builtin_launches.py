@@ -159,6 +159,15 @@ def test_its_scratch_memory_is_the_vms(dev: vgc.Device) -> None:
     dev.function("sort.keys_i32").launch(1, 1, keys, out, 1, size, 0)
 
 
+def test_many_elements_multiply_matrices_at_once(tmp_path: Path) -> None:
+    size = 1900
+    with guest_host(tmp_path, pes=40) as host, open_device(host.link, tmp_path / "state") as dev:
+        a, c = dev.to_device(np.ones((size, size), np.float32)), dev.zeros((size, size))
+        for _ in range(10):
+            dev.function("blas.gemm_f32")[1, 1](*gemm(a, a, c, (size, size, size)))
+        assert np.all(c.get() == size)
+
+
 def test_ids_outlast_the_worker_and_its_replacement(host: GuestHost, dev: vgc.Device) -> None:
     async def migrate(daemon: Daemon) -> MigrationReport:
         vm = next(iter(daemon.vms.values()))

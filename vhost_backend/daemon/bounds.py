@@ -115,11 +115,13 @@ class ProcessBounds:
     :raise OSError: the worker is gone, or this process may not look at it.
     """
 
-    def __init__(self, pid: int, config: VmConfig, area_bytes: int) -> None:
-        """`config`: with the limits that the worker has had from its start."""
+    def __init__(self, pid: int, config: VmConfig, area_bytes: int, engine_bytes: int) -> None:
+        """`config`: with the limits that the worker has had from its start; `engine_bytes`: what its processing elements
+        may still map.
+        """
         self._pid = pid
         self._given = config
-        self._area_bytes = area_bytes
+        self._beside_bytes = area_bytes + engine_bytes + _PROCESS_BYTES
         self._mapped_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
         self._private_bytes = resource.prlimit(pid, resource.RLIMIT_DATA)[0]
 
@@ -129,7 +131,7 @@ class ProcessBounds:
         :raise OSError: the worker is gone, or this process may not limit it, or not that high.
         """
         memory_bytes = config.quota.memory_bytes
-        more = 2 * config.region_bytes + self._area_bytes + _MAPPED_FOR_MEMORY * memory_bytes + _PROCESS_BYTES
+        more = 2 * config.region_bytes + _MAPPED_FOR_MEMORY * memory_bytes + self._beside_bytes
         self._set(resource.RLIMIT_AS, self._mapped_bytes + more)
         memory = max(0, memory_bytes - self._given.quota.memory_bytes)
         requests = max(0, config.quota.queue_depth - self._given.quota.queue_depth)

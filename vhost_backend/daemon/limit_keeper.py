@@ -166,7 +166,8 @@ class LimitKeeper:
         if pid is None or self._choice.gpu is not None:
             return None
         try:
-            bounds = ProcessBounds(worker_of(pid), self._given, self._vm.area_bytes)
+            engine_bytes = self._num_pes * host_view(self._choice.config).pe_memory_bytes
+            bounds = ProcessBounds(worker_of(pid), self._given, self._vm.area_bytes, engine_bytes)
             bounds.move(self._given)
         except (FileNotFoundError, ProcessLookupError):
             return None  # the worker has just ended
