@@ -125,6 +125,18 @@ def test_memory_of_another_context_is_refused(host: GuestHost, dev: vgc.Device, 
             dev.function("blas.nrm2_f64").launch(1, 1, 3, x.address, 1, dev.empty(1, "float64"))
 
 
+def test_another_context_cannot_take_their_names(host: GuestHost, dev: vgc.Device, tmp_path: Path) -> None:
+    head = 'extern "C" __global__ void mine(long long n, const double *x, long long incx, double *result)'
+    with open_device(host.link, tmp_path / "state") as other:
+        other.register(f'{head} __asm__("blas.nrm2_f64"); {head} {{ *result = -1; }}')
+        x, norm = np.full(4, 3.0), np.zeros(1)
+        call(dev, "blas.nrm2_f64", [4, vgc.In(x), 1, vgc.Out(norm)])
+        assert norm[0] == 6
+        there = dev.zeros(1, "float64")
+        dev.function("blas.nrm2_f64")[1, 1](4, dev.to_device(x), 1, there)
+        assert there.get()[0] == 6
+
+
 def test_wrong_calls_are_refused(dev: vgc.Device) -> None:
     a, b, c = np.zeros((4, 4)), np.zeros((4, 4)), np.zeros((4, 4))
     with pytest.raises(

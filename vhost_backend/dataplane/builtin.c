@@ -1,4 +1,4 @@
-/* Built-in functions that the engine has: every context finds them, behind those of the VM. Their ids follow from the
+/* Built-in functions that the engine has: every context finds them, before those of the VM. Their ids follow from the
  * table alone, so that they are the same in each worker. */
 #include "internal.h"
 

@@ -193,8 +193,8 @@ struct vgc_function *vgc_function_named(struct vgc_dp *dp, uint32_t context, con
 {
     struct vgc_function *function = named(dp, context, name, len);
     if (function == NULL)
-        function = named(dp, VGC_OF_VM, name, len);
-    return function != NULL ? function : vgc_builtin_by_name(dp, name, len);
+        function = vgc_builtin_by_name(dp, name, len); /* another context cannot take its name */
+    return function != NULL ? function : named(dp, VGC_OF_VM, name, len);
 }
 
 static void names_insert(struct vgc_dp *dp, uint32_t context, const char *name, uint32_t function_index)

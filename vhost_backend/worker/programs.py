@@ -232,15 +232,19 @@ class Programs:
     def find_function(self, context: int, program: int, name: str) -> Function:
         """Finds a function by its full or its source name, in the latest program that has it.
 
-        `program` 0 searches all programs of the context, then those of the VM, then the host's built-in functions.
+        `program` 0 searches all programs of the context, then the host's built-in functions, then programs of the VM: no
+        other context can take the name of a built-in function.
 
         :raise DriverError: no program has it.
         """
+        is_built_in = program == 0 and name in self.built_in
         for entry in self._candidates(context, program):
+            if is_built_in and entry.context == OF_VM:
+                break
             for function in entry.functions:
                 if name in (function.info.name, function.info.short_name):
                     return function
-        if program == 0 and name in self.built_in:
+        if is_built_in:
             return self.built_in[name]
         raise DriverError(
             Status.NOT_FOUND, f"no function '{name[:200]}'; there are: {self._names(context, program, name)}"
