@@ -41,9 +41,9 @@ def given(node: ast.AST) -> Iterator[ast.expr | None]:
         ):
             yield value if IS_LIMIT.fullmatch(name) else None
         case ast.arguments(posonlyargs=first, args=rest, defaults=defaults, kwonlyargs=more, kw_defaults=more_defaults):
-            args = first + rest
+            positional = first + rest
             named = [
-                *zip(args[len(args) - len(defaults) :], defaults, strict=True),
+                *zip(positional[len(positional) - len(defaults) :], defaults, strict=True),
                 *zip(more, more_defaults, strict=True),
             ]
             yield from (value for one, value in named if IS_LIMIT.fullmatch(one.arg))
