@@ -14,7 +14,6 @@ import hashlib
 import shutil
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Final
@@ -43,8 +42,8 @@ def _fetch(into: Path) -> None:
     try:
         with urllib.request.urlopen(SOURCE, timeout=60) as response:
             archive = response.read()
-    except urllib.error.URLError as error:
-        die(f"{SOURCE} cannot be fetched: {error.reason}", hint=f"unpack ducc0-{VERSION}.tar.gz as {into}")
+    except OSError as error:
+        die(f"{SOURCE} cannot be fetched: {error}", hint=f"unpack ducc0-{VERSION}.tar.gz as {into}")
     found = hashlib.sha256(archive).hexdigest()
     if found != SHA256:
         die(f"{SOURCE} has SHA-256 {found}, not {SHA256}")
