@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -102,6 +104,21 @@ def test_complex_transform_in_place(shape: tuple[int, ...]) -> None:
     rig.run(builtin, block)
     found = np.frombuffer(buffer.content(), complex).reshape(shape)
     assert_close(found, np.fft.fftn(x, axes=axes(shape)), "f64")
+
+
+def resident_bytes() -> int:
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_tables_that_are_kept_have_one_bound_for_all_functions() -> None:
+    before = resident_bytes()
+    for length in (299_993, 299_983, 299_977, 299_969, 299_951, 299_941):  # primes: tables of 9 MiB each
+        for name, complex_in in (("c2c", True), ("r2c", False)):
+            x: Array = np.ones((1, length), np.complex128 if complex_in else np.float64)
+            out: Array = np.ones((1, length if complex_in else length // 2 + 1), np.complex128)
+            rig.call(f"fft.{name}_f64", 1, **{"in": x, "out": out} | shape_values((1, length)))
+    assert resident_bytes() - before < 80 << 20
 
 
 def test_real_transforms_have_one_direction() -> None:
