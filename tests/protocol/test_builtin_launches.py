@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ import guest_driver as vgc
 from tests.fakes.guest import open_device
 from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.guest_host import GuestHost, guest_host
+from tests.waiting import until
 from vhost_backend.daemon.migration import MigrationReport
+from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.server import Daemon
 
 
@@ -178,6 +181,37 @@ def test_many_elements_multiply_matrices_at_once(tmp_path: Path) -> None:
         for _ in range(10):
             dev.function("blas.gemm_f32")[1, 1](*gemm(a, a, c, (size, size, size)))
         assert np.all(c.get() == size)
+
+
+WAITS: Final = """
+    #include <cooperative_groups.h>
+    extern "C" __global__ void wait(volatile int *flags) {
+        cooperative_groups::this_grid().sync();
+        flags[0] = 1;
+        while (flags[1] == 0) ;
+    }"""
+
+
+def test_workspace_that_keeps_guards_of_a_grid_is_not_used(host: GuestHost, dev: vgc.Device) -> None:
+    pid = host.daemon.ask(lambda daemon: next(iter(daemon.vms.values())).worker_pid)
+    assert pid is not None
+    worker = worker_of(pid)
+    flags, stream, program = dev.zeros(2, "int32"), dev.stream(), dev.compile(WAITS)
+    keys, ordered = dev.to_device(np.arange(60_000, dtype=np.int32)[::-1].copy()), dev.empty(60_000, "int32")
+    sort, args = dev.function("sort.keys_i32"), (1, 1, keys, ordered, 1, keys.size, 0)
+    waits = program.wait.launch_async(64, 1, flags, cooperative=True, stream=stream)
+    sorts = sort.launch_async(*args, stream=stream)  # gets the same workspace
+    until(lambda: flags.get()[0] == 1)
+    limit = resource.prlimit(worker, resource.RLIMIT_DATA)
+    resource.prlimit(worker, resource.RLIMIT_DATA, (1 << 20, limit[1]))  # pages do not become writable any more
+    flags.set(np.ones(2, np.int32))
+    waits.wait()
+    with pytest.raises(vgc.ResourcesExhausted, match="no memory for what the function needs while it runs"):
+        sorts.wait()
+    resource.prlimit(worker, resource.RLIMIT_DATA, limit)
+    sort.launch(*args)
+    assert np.array_equal(ordered.get(), np.arange(60_000))
+    assert dev.info().generation == 1
 
 
 def test_ids_outlast_the_worker_and_its_replacement(host: GuestHost, dev: vgc.Device) -> None:

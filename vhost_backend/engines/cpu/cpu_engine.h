@@ -447,6 +447,8 @@ void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch);
 bool cpu_next_phase(struct cpu_launch *launch);
 /* Makes all of a workspace writable, which an earlier launch may have left with guards; false: without memory. */
 bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size);
+/* True if the launch of a built-in function has its workspace, all of which is writable. */
+bool cpu_has_workspace(struct cpu_engine *engine, const struct vgc_op *op);
 /* Prepares the workspace for other uses; sets op->workspace to 0 if it must not have any. */
 void cpu_leave_workspace(const struct cpu_launch *launch);
 

@@ -150,13 +150,24 @@ static bool make_writable(const struct vgc_op *op, uint64_t size)
     return mprotect((void *)(uintptr_t)op->workspace, size, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* True once a workspace has kept its guards: launches that got it before that was known find them there. */
+static atomic_bool guards_stay;
+
 bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size)
 {
-    return make_writable(op, size);
+    return op->workspace != 0 && make_writable(op, size);
+}
+
+bool cpu_has_workspace(struct cpu_engine *engine, const struct vgc_op *op)
+{
+    bool may_have_guards = atomic_load_explicit(&guards_stay, memory_order_relaxed);
+    return op->workspace != 0 && (!may_have_guards || make_writable(op, cpu_builtin_bytes(engine, op)));
 }
 
 void cpu_leave_workspace(const struct cpu_launch *launch)
 {
-    if (launch->slot_bytes != 0 && !make_writable(launch->op, launch->num_blocks * launch->slot_bytes))
+    if (launch->slot_bytes != 0 && !make_writable(launch->op, launch->num_blocks * launch->slot_bytes)) {
+        atomic_store_explicit(&guards_stay, true, memory_order_relaxed);
         launch->op->workspace = 0;
+    }
 }

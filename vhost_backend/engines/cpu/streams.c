@@ -183,6 +183,15 @@ static bool has_whole_clusters(const struct vgc_cpu_kernel_desc *kernel, const s
     return true;
 }
 
+/* Prepares the workspace of a launch, whose blocks have slots of `slot_bytes` if they wait for each other. */
+static bool prepare_workspace(struct cpu_engine *engine, const struct vgc_op *op, size_t slot_bytes)
+{
+    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
+    if (op->kernel->builtin != NULL)
+        return cpu_has_workspace(engine, op);
+    return slot_bytes == 0 || cpu_enter_workspace(op, blocks * slot_bytes);
+}
+
 /* Lock held. */
 static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
 {
@@ -200,12 +209,12 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
                  op->grid[2]);
         return false;
     }
-    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
     uint32_t num_threads = op->block[0] * op->block[1] * op->block[2];
     size_t slot_bytes = cpu_slot_bytes(kernel, num_threads, op->shared_bytes);
-    if (slot_bytes != 0 && (op->workspace == 0 || !cpu_enter_workspace(op, blocks * slot_bytes))) {
+    if (!prepare_workspace(engine, op, slot_bytes)) {
         op->status = VGC_STATUS_RESOURCES_EXHAUSTED;
-        snprintf(op->error, sizeof(op->error), "no memory to run all blocks at once");
+        snprintf(op->error, sizeof(op->error), "no memory %s",
+                 slot_bytes != 0 ? "to run all blocks at once" : "for what the function needs while it runs");
         return false;
     }
     struct cpu_launch *launch = new_launch(engine);
