@@ -9,8 +9,8 @@ from typing import Final
 from tools.build import PARTS, bring_up_to_date
 from tools.common import REPOSITORY
 
-NOT_NEEDED: Final = ("CPU engine's compiler",)
-"""Parts that a run does not use, and whose build tools (LLVM) GPU machines seldom have."""
+NOT_NEEDED: Final = ("CPU engine's compiler", "CPU engine's built-in functions")
+"""Parts that a run does not use, and whose build tools (LLVM, Highway) GPU machines seldom have."""
 
 
 def main() -> int:

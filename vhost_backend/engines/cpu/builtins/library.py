@@ -27,7 +27,10 @@ def library() -> Path | None:
 @cache
 def openblas() -> Path | None:
     """The library of the package scipy-openblas64; None: it is not installed."""
-    found = importlib.util.find_spec("scipy_openblas64")
+    try:
+        found = importlib.util.find_spec("scipy_openblas64")
+    except ImportError:
+        return None
     if found is None or found.origin is None:
         return None
     files = sorted((Path(found.origin).parent / "lib").glob("libscipy_openblas64_*.so"))
