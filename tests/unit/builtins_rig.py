@@ -28,6 +28,8 @@ KIND_FLOAT: Final = 2
 GUARD: Final = 256
 """Bytes of a canary before and behind each array, and behind the workspace."""
 
+SMALL: Final = 16 << 10
+"""Bytes of scratch memory of calls that need no workspace."""
 PES: Final = (1, 3)
 Array: TypeAlias = np.ndarray[Any, Any]
 DTYPES: Final[dict[str, Any]] = {
@@ -170,7 +172,7 @@ def run(
 
     :raise FailedError: the call says that it failed.
     """
-    size = lib().vgc_cpu_builtin_workspace(builtin, block, pes)
+    size = lib().vgc_cpu_builtin_workspace(builtin, block, pes) or SMALL
     workspace = Buffer(random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0)))
     steps = ffi.new("struct vgc_cpu_step[]", 64)
     pointer = ffi.cast("void *", workspace.address)

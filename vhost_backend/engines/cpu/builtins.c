@@ -51,9 +51,9 @@ static void *workspace_of(const struct cpu_pe *pe)
 }
 
 /* Ends the launch with an error if the call has failed. */
-static void check_end(struct cpu_pe *pe)
+static void check_end(struct cpu_pe *pe, const void *workspace)
 {
-    const char *why = pe->engine->builtins->failed(workspace_of(pe));
+    const char *why = pe->engine->builtins->failed(workspace);
     if (why != NULL)
         cpu_fail_launch(pe, VGC_STATUS_INVALID_ARGUMENT, "%s: %s", pe->inner->kernel->name, why);
 }
@@ -75,14 +75,15 @@ static int32_t run_plan(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, 
     (void)first, (void)last, (void)table;
     struct cpu_pe *pe = (struct cpu_pe *)ctx;
     const struct cpu_builtin *self = running(pe, PLAN);
+    _Alignas(VGC_CPU_WORKSPACE) uint8_t small[VGC_CPU_SMALL];
+    void *workspace = pe->inner->op->workspace != 0 ? workspace_of(pe) : small;
     struct vgc_cpu_step steps[VGC_CPU_STEPS];
-    uint32_t count =
-        pe->engine->builtins->plan(self->builtin, ctx->params, workspace_of(pe), pe->engine->base.num_pes, steps);
+    uint32_t count = pe->engine->builtins->plan(self->builtin, ctx->params, workspace, pe->engine->base.num_pes, steps);
     if (count == 0)
         return VGC_REGION_EXIT;
     if (count == 1 && steps[0].blocks == 1) {
         steps[0].run(&steps[0], 0);
-        check_end(pe);
+        check_end(pe, workspace);
         return VGC_REGION_EXIT;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -104,7 +105,7 @@ static int32_t run_step(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, 
 static int32_t run_end(struct vgc_cpu_ctx *ctx, uint32_t first, uint32_t last, const uint64_t *table)
 {
     (void)first, (void)last, (void)table;
-    check_end((struct cpu_pe *)ctx);
+    check_end((struct cpu_pe *)ctx, workspace_of((struct cpu_pe *)ctx));
     return VGC_REGION_EXIT;
 }
 
@@ -118,6 +119,14 @@ static const struct vgc_cpu_site SITES[NUM_PARTS] = {
 uint64_t cpu_builtin_bytes(struct cpu_engine *engine, const struct vgc_op *op)
 {
     return engine->builtins->workspace(op->kernel->builtin, op->params, engine->base.num_pes);
+}
+
+bool cpu_builtin_is_ready(struct cpu_engine *engine, const struct vgc_op *op)
+{
+    if (op->workspace != 0 && !cpu_guards_stay())
+        return true;
+    uint64_t size = cpu_builtin_bytes(engine, op);
+    return size == 0 || cpu_enter_workspace(op, size);
 }
 
 const char *cpu_builtin_name_at(const struct cpu_engine *engine, uint64_t address)

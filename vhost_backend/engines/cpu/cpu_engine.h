@@ -447,8 +447,8 @@ void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch);
 bool cpu_next_phase(struct cpu_launch *launch);
 /* Makes all of a workspace writable, which an earlier launch may have left with guards; false: without memory. */
 bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size);
-/* True if the launch of a built-in function has its workspace, all of which is writable. */
-bool cpu_has_workspace(struct cpu_engine *engine, const struct vgc_op *op);
+/* True if workspaces may still have guards of earlier launches. */
+bool cpu_guards_stay(void);
 /* Prepares the workspace for other uses; sets op->workspace to 0 if it must not have any. */
 void cpu_leave_workspace(const struct cpu_launch *launch);
 
@@ -472,6 +472,8 @@ void cpu_drop_checks(struct cpu_checks **checks);
 void *cpu_find_builtin(struct vgc_engine *engine, const struct vgc_builtin *builtin);
 /* Bytes of the workspace of such a launch. */
 uint64_t cpu_builtin_bytes(struct cpu_engine *engine, const struct vgc_op *op);
+/* True if such a launch has the workspace that it needs, all of which is writable. */
+bool cpu_builtin_is_ready(struct cpu_engine *engine, const struct vgc_op *op);
 /* The name of a built-in function that is at this address, or NULL. */
 const char *cpu_builtin_name_at(const struct cpu_engine *engine, uint64_t address);
 void cpu_builtins_free(struct cpu_engine *engine);

@@ -158,10 +158,9 @@ bool cpu_enter_workspace(const struct vgc_op *op, uint64_t size)
     return op->workspace != 0 && make_writable(op, size);
 }
 
-bool cpu_has_workspace(struct cpu_engine *engine, const struct vgc_op *op)
+bool cpu_guards_stay(void)
 {
-    bool may_have_guards = atomic_load_explicit(&guards_stay, memory_order_relaxed);
-    return op->workspace != 0 && (!may_have_guards || make_writable(op, cpu_builtin_bytes(engine, op)));
+    return atomic_load_explicit(&guards_stay, memory_order_relaxed);
 }
 
 void cpu_leave_workspace(const struct cpu_launch *launch)

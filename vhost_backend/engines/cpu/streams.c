@@ -188,7 +188,7 @@ static bool prepare_workspace(struct cpu_engine *engine, const struct vgc_op *op
 {
     uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2];
     if (op->kernel->builtin != NULL)
-        return cpu_has_workspace(engine, op);
+        return cpu_builtin_is_ready(engine, op);
     return slot_bytes == 0 || cpu_enter_workspace(op, blocks * slot_bytes);
 }
 

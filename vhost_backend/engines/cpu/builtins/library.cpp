@@ -55,7 +55,7 @@ uint64_t vgc_cpu_builtin_workspace(const vgc_builtin *builtin, const void *param
     vgc_cpu_step steps[VGC_CPU_STEPS];
     vgc::Plan plan(nullptr, num_pes, steps);
     vgc::planner_of(builtin)(plan, params);
-    return plan.bytes();
+    return plan.is_one_block() && plan.bytes() <= VGC_CPU_SMALL ? 0 : plan.bytes();
 }
 
 uint32_t vgc_cpu_builtin_plan(const vgc_builtin *builtin, const void *params, void *workspace, uint32_t num_pes,

@@ -141,6 +141,11 @@ class Plan
     {
         return bytes_;
     }
+    /* Whether one thread does the call, at once. */
+    bool is_one_block() const
+    {
+        return is_small_ || num_steps_ == 0 || (num_steps_ == 1 && steps_[0].blocks == 1);
+    }
 
     /* Ends planning: the number of steps. */
     uint32_t finish();

@@ -18,6 +18,7 @@ struct vgc_builtin;
 enum {
     VGC_CPU_STEPS = 64,     /* most steps of a call */
     VGC_CPU_WORKSPACE = 64, /* alignment of workspaces */
+    VGC_CPU_SMALL = 16 << 10,
 };
 
 struct vgc_cpu_step {
@@ -33,7 +34,8 @@ int vgc_cpu_builtins_open(const char *openblas_path, char *why);
 /* Whether what the function needs is loaded. */
 int vgc_cpu_builtin_usable(const struct vgc_builtin *builtin);
 
-/* Bytes of scratch memory of a call, whose parameters have been checked (vgc_builtin_check). */
+/* Bytes of scratch memory of a call, whose parameters have been checked (vgc_builtin_check). 0: the call is one block
+ * at most, and VGC_CPU_SMALL bytes of the thread that plans and runs it are enough. */
 uint64_t vgc_cpu_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_pes);
 
 /* Plans a call: fills in steps (there is room for VGC_CPU_STEPS) and returns their number, 0 if nothing is to be done.
