@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from guest_driver import job
 from guest_driver._lib import check, ffi, lib
+from guest_driver.array_methods import ArrayMethods
 from guest_driver.handle import key_of
 from guest_driver.operators import ArrayOperators
 
@@ -195,7 +196,7 @@ class ArrayFunctions(Protocol):
         """Converts the elements to another type, in a new array."""
 
 
-class DeviceArray(ArrayOperators, DeviceMemory):
+class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
     """Array on the device, with numpy's shape and dtype, in C order.
 
     Operators and many functions of numpy compute on the device (docs/guest.md); others raise TypeError.
@@ -292,6 +293,17 @@ class DeviceArray(ArrayOperators, DeviceMemory):
         if not 0 <= count <= self.size:
             raise ValueError(f"the first {count} elements of {self.size}; allowed: 0 to {self.size}")
         return ArrayView(self, [count])
+
+    def copy(self) -> DeviceArray:
+        """Copies the array on the device."""
+        copy = DeviceArray(self._handle, self.shape, self.dtype, self._functions)
+        if self.size > 0:
+            copy.copy_from(self)
+        return copy
+
+    def tolist(self) -> Any:
+        """Copies the elements out, to nested lists of Python's numbers, as numpy's method does."""
+        return self.get().tolist()
 
     def get(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Copies the contents to a numpy array, `out` if given.

@@ -106,6 +106,7 @@ class NumpyProtocols:
             "mean": self._mean,
             "dot": self._dot,
             "linalg.norm": self._norm,
+            "copy": lambda a: a.copy(),
             "empty_like": self._empty_like,
             "zeros_like": lambda a, dtype=None, shape=None: self._full_like(a, 0, dtype, shape),
             "ones_like": lambda a, dtype=None, shape=None: self._full_like(a, 1, dtype, shape),

@@ -73,3 +73,12 @@ def test_refused_number_of_elements(dev: vgc.Device) -> None:
 def test_arrays_of_objects_are_refused(dev: vgc.Device) -> None:
     with pytest.raises(TypeError, match="elements of object on the device; allowed: numbers"):
         dev.to_device(np.array([None]))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (12,), (0, 3), ()])
+def test_copies_have_memory_of_their_own(dev: vgc.Device, shape: tuple[int, ...]) -> None:
+    numbers = np.resize(NUMBERS, shape)
+    array = dev.to_device(numbers)
+    copy = array.copy()
+    array.fill(7)
+    assert np.array_equal(copy.get(), numbers)

@@ -64,6 +64,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "norm": np.linalg.norm,
     "dot": lambda a: np.dot(a, np.ones((3, 4), "float32")),
     "matmul": lambda a: np.matmul(a, np.ones(3, "float32")),
+    "copy": np.copy,
     "rfft": np.fft.rfft,
     "rfft2": lambda a: np.fft.rfft2(a, norm="ortho"),
     "reshape": lambda a: np.reshape(a, (3, -1)),
@@ -83,6 +84,20 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(dev: vgc.Device, name: str) -> None:
     assert_like_numpy(FUNCTIONS[name], dev, A)
+
+
+METHODS: Final = ("sum", "prod", "min", "max", "argmin", "argmax", "mean")
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "keepdims": True}], ids=str)
+def test_reductions_are_methods(dev: vgc.Device, name: str, options: dict[str, Any]) -> None:
+    assert_like_numpy(lambda a: getattr(a, name)(**options), dev, A)
+
+
+def test_elements_become_lists(dev: vgc.Device) -> None:
+    assert dev.to_device(A).tolist() == A.tolist()
+    assert dev.to_device(A).sum().tolist() == 13.0
 
 
 def test_bincount(dev: vgc.Device) -> None:
