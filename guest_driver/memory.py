@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -13,6 +13,7 @@ from guest_driver._lib import check, ffi, lib
 from guest_driver.array_methods import ArrayMethods
 from guest_driver.handle import key_of
 from guest_driver.operators import ArrayOperators
+from guest_driver.parts import part_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -223,10 +224,53 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        """Part that lies in one piece; it shares this array's memory and keeps it alive.
+
+        :param index: whole numbers for the first axes, and at most one slice in steps of 1 behind them.
+        :raise IndexError: an axis does not have the number, or there are more numbers than axes.
+        :raise TypeError: it is a different kind of index, or the part does not lie in one piece.
+        """
+        first, shape = part_of(self.shape, index)
+        return ArrayView(self, shape, first)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Fills a part with a number, or copies an array of the part's shape there.
+
+        Device arrays have the same type, others are converted. Errors are those of reading the part, `set` and `fill`.
+        """
+        import numpy as np
+
+        part = self[index]
+        if isinstance(value, DeviceArray):
+            part.check_like(value)
+            if value.address != part.address and part.size > 0:
+                part.copy_from(value)
+        elif np.ndim(value):
+            part.set(np.asarray(value, self.dtype))
+        else:
+            part.fill(value)
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    @property
+    def T(self) -> DeviceArray:  # noqa: N802  numpy's name
+        """Array itself if it is no matrix.
+
+        :raise TypeError: it has two dimensions or more: arrays on the device are in C order.
+        """
+        if len(self.shape) < 2:
+            return self
+        raise TypeError(
+            f"an array of shape {self.shape} on the device is not transposed: it is in C order; allowed: transpose_a and "
+            "transpose_b of Device.blas.gemm, transpose of Device.blas.gemv, or .get().T for a numpy array"
+        )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return self._functions.ufunc(ufunc, method, inputs, options)
@@ -314,7 +358,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         if out is None:
             out = np.empty(self.shape, self.dtype)
-        self._check_like(out)
+        self.check_like(out)
         if self.size > 0:
             self.read_into(out)
         return out
@@ -323,23 +367,30 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
         """Copies a numpy array of the same shape and type in."""
         import numpy as np
 
-        self._check_like(array)
+        self.check_like(array)
         if self.size > 0:
             self.write(np.ascontiguousarray(array))
 
     def fill(self, value: Any) -> None:
         """Sets every element, on the device.
 
-        :raise TypeError: elements of this type are not 1, 2, 4 or 8 bytes long.
+        :raise ValueError: there are several values. :raise TypeError: elements of this type are not 1, 2, 4 or 8 bytes long.
         """
         import numpy as np
 
         if self.dtype.itemsize not in (1, 2, 4, 8):
             raise TypeError(f"cannot fill elements of {self.dtype}: {self.dtype.itemsize} bytes; allowed: 1, 2, 4, 8")
+        element = np.array(value, self.dtype)
+        if element.shape:
+            raise ValueError(f"values of shape {element.shape} for every element; allowed: one number")
         if self.size > 0:
-            self.fill_bytes(np.array(value, self.dtype).tobytes())
+            self.fill_bytes(element.tobytes())
 
-    def _check_like(self, array: NDArray[Any]) -> None:
+    def check_like(self, array: DeviceArray | NDArray[Any]) -> None:
+        """Checks that an array has this one's shape and type.
+
+        :raise ValueError: it has not.
+        """
         if array.shape != self.shape or array.dtype != self.dtype:
             raise ValueError(
                 f"an array of {array.dtype} with shape {array.shape}; on the device it is {self.dtype} with shape "
@@ -348,9 +399,12 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
 
 class ArrayView(DeviceArray):
-    """Array over the memory of another array, from its first element on. `free` ends the view alone."""
+    """Array over a part of another array's memory. `free` ends the view alone.
 
-    def __init__(self, base: DeviceArray, shape: Sequence[int]) -> None:
+    :param first: number of the other array's element where the part begins.
+    """
+
+    def __init__(self, base: DeviceArray, shape: Sequence[int], first: int = 0) -> None:
         self._base: DeviceArray | None = base
         self._handle = base._handle  # noqa: SLF001  a view is made of its base's parts
         self._functions = base._functions  # noqa: SLF001
@@ -358,11 +412,13 @@ class ArrayView(DeviceArray):
         self.dtype = base.dtype
         self.size = math.prod(self.shape)
         self.nbytes = max(self.size * self.dtype.itemsize, 1)
+        self._begin = first * self.dtype.itemsize
 
     @property
     def address(self) -> int:
         """Device address; 0 once the view or its array was freed."""
-        return 0 if self._base is None else self._base.address
+        base = 0 if self._base is None else self._base.address
+        return base and base + self._begin
 
     def free(self) -> None:
         """Ends the view. The memory stays as long as its array or other views need it."""

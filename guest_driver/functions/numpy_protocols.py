@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ from guest_driver.functions.counting import Counting
 from guest_driver.functions.elementwise import ALLOWED, Elementwise
 from guest_driver.functions.fft import Fourier
 from guest_driver.functions.host import Host
+from guest_driver.functions.joining import concatenate, stack
 from guest_driver.functions.reductions import Reductions, Scans
 from guest_driver.functions.sorting import Sorting
 from guest_driver.memory import DeviceArray
@@ -107,6 +109,9 @@ class NumpyProtocols:
             "dot": self._dot,
             "linalg.norm": self._norm,
             "copy": lambda a: a.copy(),
+            "concatenate": partial(concatenate, self._host),
+            "stack": partial(stack, self._host),
+            "transpose": lambda a, axes=None: a.T,  # noqa: ARG005  arrays of several axes are refused
             "empty_like": self._empty_like,
             "zeros_like": lambda a, dtype=None, shape=None: self._full_like(a, 0, dtype, shape),
             "ones_like": lambda a, dtype=None, shape=None: self._full_like(a, 1, dtype, shape),

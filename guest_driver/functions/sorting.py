@@ -76,7 +76,7 @@ class Sorting(Group):
         call.run(f"sort.unique_{suffix}", In(a), a.size, Out(out), Out(count))
         if isinstance(out, DeviceArray) and isinstance(count, DeviceArray):
             return out.first(int(count.get()[0]))
-        return out[: int(count[0])].copy()  # type: ignore[index]
+        return out[: int(count[0])].copy()
 
     def _rows(
         self, name: str, a: Array, dtype: np.dtype[Any], axis: int | None, *, descending: bool, stream: Stream | None

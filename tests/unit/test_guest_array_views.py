@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,91 @@ def test_copies_have_memory_of_their_own(dev: vgc.Device, shape: tuple[int, ...]
     copy = array.copy()
     array.fill(7)
     assert np.array_equal(copy.get(), numbers)
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+CUBE = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *(0, -1, np.int32(1), (1, 2), (1, -2, 3), slice(None), slice(0, 1), slice(1, None), slice(5, 9), slice(1, 0)),
+        *((0, slice(1, 3)), (1, 2, slice(-3, -1)), (slice(1, 2), slice(0, 2)), (slice(0, 1), 1, slice(2, 3))),
+        *(..., (1, ...), (..., slice(None)), (1, ..., slice(None)), (slice(2, 2), 1, 3), ()),
+    ],
+    ids=str,
+)
+def test_parts_share_the_memory(dev: vgc.Device, index: Any) -> None:
+    array, numbers = dev.to_device(CUBE), CUBE.copy()
+    part = array[index]
+    assert (part.shape, part.dtype) == (numbers[index].shape, numbers.dtype)
+    assert np.array_equal(part.get(), numbers[index])
+    part.fill(-1)
+    numbers[index] = -1
+    assert np.array_equal(array.get(), numbers)
+
+
+def test_parts_of_parts_keep_the_memory(dev: vgc.Device, fake: FakeDevice) -> None:
+    part = dev.to_device(CUBE)[1][1:].reshape((4, 2))[2]
+    assert part.get().tolist() == CUBE[1][1:].reshape((4, 2))[2].tolist()
+    del part
+    assert fake.memory == {}
+
+
+def test_arrays_are_iterated_along_the_first_axis(dev: vgc.Device) -> None:
+    assert [row.tolist() for row in dev.to_device(CUBE)] == CUBE.tolist()
+    with pytest.raises(TypeError, match="an array without dimensions has no length"):
+        list(dev.zeros(()))
+
+
+def test_parts_are_assigned(dev: vgc.Device) -> None:
+    array, numbers = dev.to_device(CUBE), CUBE.copy()
+    for to in (array, numbers):
+        to[0, 1] = [7, 8, 9, 10]
+        to[1, 0, 1:3] = 5
+        to[1, 2] = to[0, 0]
+        to[0:1] = np.ones((1, 3, 4), np.float32)
+    assert np.array_equal(array.get(), numbers)
+    with pytest.raises(
+        ValueError, match=r"an array of float64 with shape \(4,\); on the device it is float64 with shape \(3, 4"
+    ):
+        array[0] = array[0, 1]
+    with pytest.raises(ValueError, match=r"values of shape \(2,\) for every element; allowed: one number"):
+        array.fill([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "text"),
+    [
+        (2, IndexError, "index 2 of axis 0, which has 2 elements; allowed: -2 to 1"),
+        ((0, -4), IndexError, "index -4 of axis 1, which has 3 elements; allowed: -3 to 2"),
+        ((0, 0, 0, 0), IndexError, r"4 indices for an array of shape \(2, 3, 4\); allowed: up to 3"),
+        (slice(None, None, 2), TypeError, "a slice in steps of 2; allowed: whole numbers for the first axes, and one"),
+        ((slice(None), 0), TypeError, "does not lie in one piece; allowed: whole numbers for the first axes"),
+        ((..., 0), TypeError, "does not lie in one piece"),
+        ((slice(0, 2), slice(0, 2)), TypeError, "does not lie in one piece"),
+        ((..., ...), TypeError, "an index with 2 ellipses; allowed: one"),
+        (None, TypeError, "a NoneType as index of a device array; allowed: whole numbers"),
+        (True, TypeError, "a bool as index"),
+        (1.0, TypeError, "a float as index"),
+        ([0, 1], TypeError, "a list as index"),
+        (np.array([0, 1]), TypeError, "a ndarray as index"),
+        ("x", TypeError, r"a str as index .* get\(\) gives a numpy array"),
+    ],
+)
+def test_refused_parts(dev: vgc.Device, index: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        dev.to_device(CUBE)[index]
+
+
+def test_transposed_arrays_are_refused(dev: vgc.Device) -> None:
+    vector: Any = dev.to_device(NUMBERS)
+    assert vector.T is vector
+    assert np.transpose(vector) is vector
+    for transposed in (lambda a: a.T, np.transpose, lambda a: np.transpose(a, (1, 0, 2))):
+        with pytest.raises(
+            TypeError, match=r"transposed: .* allowed: transpose_a and transpose_b of Device\.blas\.gemm"
+        ):
+            transposed(dev.to_device(CUBE))

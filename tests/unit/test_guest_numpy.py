@@ -65,6 +65,11 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "dot": lambda a: np.dot(a, np.ones((3, 4), "float32")),
     "matmul": lambda a: np.matmul(a, np.ones(3, "float32")),
     "copy": np.copy,
+    "concatenate": lambda a: np.concatenate([a, np.ones((1, 3)), a]),
+    "concatenate rows": lambda a: np.concatenate((a, a), axis=-2),
+    "concatenate all": lambda a: np.concatenate((a, [1, 2]), axis=None),
+    "stack": lambda a: np.stack([a, B]),
+    "stack of parts": lambda a: np.stack([a[1], a[0]]),
     "rfft": np.fft.rfft,
     "rfft2": lambda a: np.fft.rfft2(a, norm="ortho"),
     "reshape": lambda a: np.reshape(a, (3, -1)),
@@ -225,6 +230,7 @@ def test_arrays_are_compared_with_other_things_by_identity(dev: vgc.Device) -> N
             "numpy.sum of device arrays: got an unexpected keyword argument 'dtype'",
         ),
         (lambda a: np.add.reduce(a, initial=3), "numpy.add.reduce of device arrays: .* 'initial'; see DeviceArray.get"),
+        (lambda a: np.concatenate([a, a], out=a), "numpy.concatenate of device arrays: got an unexpected keyword"),
         (np.fft.fft, "a has elements of float32; allowed on the device: complex64"),
         (lambda a: np.dot(a.reshape((1, 2, 3)), a.reshape((1, 3, 2))), r"numpy.dot of shapes \(1, 2, 3\) and"),
         (np.asarray, r"a device array where a numpy array is needed: use .get\(\)"),
@@ -247,6 +253,32 @@ def test_refusals(dev: vgc.Device, function: Callable[..., Any], text: str) -> N
 def test_shapes_that_cannot_be_broadcast(dev: vgc.Device) -> None:
     with pytest.raises(vgc.InvalidArgument, match=r"arrays of shapes \(2, 3\) and \(2,\); allowed: lengths that are"):
         dev.to_device(A) + np.ones(2, "float32")
+
+
+@pytest.mark.parametrize(
+    ("join", "text"),
+    [
+        (lambda a: np.concatenate([a, a], axis=1), r"axis 1 of shape \(2, 3\); allowed: the first axis, or None"),
+        (
+            lambda a: np.concatenate([a, B[:, :2]]),
+            r"arrays of shapes \(2, 3\) and \(2, 2\); allowed: equal lengths but",
+        ),
+        (lambda a: np.concatenate([a, 5]), "axis 0 of an array without dimensions"),
+        (lambda a: np.stack([a, a], axis=1), "axis 1; allowed: 0, the first axis of the result"),
+        (lambda a: np.stack([a, a[0]]), r"arrays of shapes \(2, 3\) and \(3,\); allowed: one shape for all"),
+    ],
+)
+def test_arrays_that_cannot_be_joined(dev: vgc.Device, join: Callable[..., Any], text: str) -> None:
+    with pytest.raises(vgc.InvalidArgument, match=text):
+        join(dev.to_device(A))
+
+
+def test_parts_are_changed_in_place(dev: vgc.Device) -> None:
+    array, numbers = dev.to_device(A), A.copy()
+    for one in (array, numbers):
+        one[0] *= 2
+        one[1, 1:] += one[0, 1:]
+    assert np.array_equal(array.get(), numbers)
 
 
 def test_named_functions_of_numpy_arrays(dev: vgc.Device) -> None:
