@@ -44,3 +44,11 @@ class ArrayMethods:
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         """Means, as ``numpy.mean``."""
         return _apply("mean", self, axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Variances, as ``numpy.var``: mean squares of the distances from the mean."""
+        return _apply("var", self, axis, ddof=ddof, keepdims=keepdims)
+
+    def std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Standard deviations, as ``numpy.std``."""
+        return _apply("std", self, axis, ddof=ddof, keepdims=keepdims)

@@ -23,7 +23,7 @@ from guest_driver.stream import Event, Stream
 from guest_driver.texture import Edge, KernelObject, TextureArray, edges_of, texture_of
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from guest_driver.job import Job, Timing
 
@@ -287,10 +287,20 @@ class Device(BuiltinFunctions):
         array.fill_bytes(bytes(unit))
         return array
 
-    def to_device(self, array: NDArray[Any]) -> DeviceArray:
-        """Copies a numpy array to a new array on the device."""
-        copy = self.empty(array.shape, array.dtype)
-        copy.set(array)
+    def to_device(self, array: ArrayLike) -> DeviceArray:
+        """Copies a numpy array, or numbers that ``numpy.asarray`` takes, to a new array on the device.
+
+        :raise TypeError: it is on a device already, or is no array of numbers.
+        """
+        import numpy as np
+
+        if isinstance(array, DeviceArray):
+            raise TypeError("the array is on a device already; see DeviceArray.copy, or .get() for a numpy array")
+        given = np.asarray(array)
+        if given is not array and given.dtype.kind not in "biufc":
+            raise TypeError(f"a {type(array).__name__} on the device; allowed: numpy arrays, and sequences of numbers")
+        copy = self.empty(given.shape, given.dtype)
+        copy.set(given)
         return copy
 
     def texture_array(self, shape: int | Sequence[int], dtype: DTypeLike = "float32", **kinds: Any) -> TextureArray:

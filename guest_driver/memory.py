@@ -307,6 +307,20 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError(
+                f"{self.dtype} of shape {self.shape} as a whole number; allowed: integers without dimensions"
+            )
+        return int(self.item())
+
+    def __format__(self, form: str) -> str:
+        if not self.shape:
+            return format(self.item(), form)
+        if form:
+            raise TypeError(f"format {form!r} of an array of shape {self.shape}; allowed: arrays without dimensions")
+        return repr(self)
+
     def astype(self, dtype: DTypeLike) -> DeviceArray:
         """Converts the elements to another type on the device, in a new array.
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-NUMBERS: Final = (int, float, complex)
+OPERANDS: Final = (int, float, complex, list, tuple)
+"""Operands beside arrays: numbers, and sequences of them."""
 
 
 def _apply(name: str, *operands: Any, **options: Any) -> Any:
-    """Applies numpy's function, unless an operand is no array and no number: it may have an operator of its own."""
+    """Applies numpy's function, unless an operand is neither an array nor made of numbers: it may have an operator of its own."""
     import numpy as np
 
-    if not all(isinstance(one, NUMBERS) or hasattr(one, "dtype") for one in operands):
+    if not all(isinstance(one, OPERANDS) or hasattr(one, "dtype") for one in operands):
         return NotImplemented
     return getattr(np, name)(*operands, **options)
 
@@ -52,6 +53,6 @@ class ArrayOperators:
     __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __lt__, __le__, __gt__, __ge__ = (_binary(name) for name in ("less", "less_equal", "greater", "greater_equal"))
-    __neg__, __abs__ = _unary("negative"), _unary("absolute")
+    __neg__, __pos__, __abs__ = _unary("negative"), _unary("positive"), _unary("absolute")
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")
     __hash__ = object.__hash__

@@ -11,7 +11,7 @@ from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions import names
 from guest_driver.functions.host import Host
-from guest_driver.memory import DeviceArray
+from guest_driver.memory import DeviceArray, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -86,11 +86,23 @@ def check_shape(name: str, array: Array, shape: Sequence[int]) -> None:
         raise InvalidArgument(f"{name} has shape {array.shape}; allowed: {tuple(shape)}")
 
 
+def axes_of(axis: Axis) -> tuple[int, ...]:
+    """Numbers of axes: one, or a sequence.
+
+    :raise TypeError: one is no whole number.
+    """
+    try:
+        return numbers_of(axis)
+    except TypeError:
+        raise TypeError(f"axis is {axis!r}; allowed: whole numbers") from None
+
+
 def axis_of(array: Array, axis: int) -> int:
     """Number of an axis from 0 on; a negative one counts from the last.
 
-    :raise errors.InvalidArgument: the array has no such axis.
+    :raise TypeError: it is no whole number. :raise errors.InvalidArgument: the array has no such axis.
     """
+    (axis,) = axes_of(axis)
     dimensions = len(array.shape)
     if dimensions == 0:
         raise InvalidArgument(f"axis {axis} of an array without dimensions; allowed: arrays of 1 or more")
@@ -101,7 +113,7 @@ def axis_of(array: Array, axis: int) -> int:
     return axis % dimensions
 
 
-def rows_of(function: str, array: Array, axis: int | None) -> tuple[tuple[int, ...], int, int]:
+def rows_of(array: Array, axis: int | None) -> tuple[tuple[int, ...], int, int]:
     """Shape of a result, number of rows, and their length, for functions along the last axis; None: of all elements.
 
     :raise errors.InvalidArgument: the axis is not the last one.
@@ -109,7 +121,7 @@ def rows_of(function: str, array: Array, axis: int | None) -> tuple[tuple[int, .
     if axis is None:
         return (array.size,), 1, array.size
     if axis_of(array, axis) != len(array.shape) - 1:
-        raise InvalidArgument(f"{function} along axis {axis} of shape {array.shape}; allowed: the last axis, or None")
+        raise InvalidArgument(f"axis {axis} of shape {array.shape}; allowed: the last axis, or None")
     outer = int(np.prod(array.shape[:-1], dtype=np.int64))
     return tuple(array.shape), outer, array.shape[-1]
 

@@ -34,7 +34,7 @@ class Counting(Group):
         """
         suffix = suffix_of(NUMBERS, a=a)
         _check_bins("bins", bins, least=1)
-        low, high = self._range(a) if range is None else map(float, range)
+        low, high = self._range(a, range)
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise InvalidArgument(f"range ({low:g}, {high:g}); allowed: finite numbers that do not fall")
         if low == high:
@@ -64,9 +64,15 @@ class Counting(Group):
         call.run(f"count.bincount_{suffix}", In(a), a.size, Out(counts), bins)
         return counts
 
-    def _range(self, a: Array) -> tuple[float, float]:
-        least, largest = self._extremes(a) if a.size else (0, 1)
-        return float(least), float(largest)
+    def _range(self, a: Array, given: Any) -> tuple[float, float]:
+        """Begin of the first bin and end of the last."""
+        if given is None:
+            given = self._extremes(a) if a.size else (0, 1)
+        try:
+            low, high = given
+            return float(low), float(high)
+        except (TypeError, ValueError):
+            raise TypeError(f"range is {given!r}; allowed: two numbers, such as (0, 1)") from None
 
     def _extremes(self, a: Array) -> tuple[Any, Any]:
         """Least and largest element: found where the array lies, as a request would take longer."""

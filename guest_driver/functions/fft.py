@@ -10,7 +10,7 @@ import numpy as np
 
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import InvalidArgument
-from guest_driver.functions.call import Array, Axis, Call, Group, axis_of, check_arrays
+from guest_driver.functions.call import Array, Axis, Call, Group, axes_of, axis_of, check_arrays
 from guest_driver.memory import DeviceArray, numbers_of
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _lengths(a: Array, s: Axis, axes: Axis) -> tuple[int, ...]:
         count = dimensions if given is None else len(given)
         numbers = tuple(range(dimensions - count, dimensions))
     else:
-        numbers = tuple(axis_of(a, axis) for axis in numbers_of(axes))
+        numbers = tuple(axis_of(a, axis) for axis in axes_of(axes))
     rank = len(numbers)
     if not 1 <= rank <= MOST_AXES or numbers != tuple(range(dimensions - rank, dimensions)):
         raise InvalidArgument(f"axes {axes} of shape {a.shape}; allowed: the last one, two or three axes, in order")

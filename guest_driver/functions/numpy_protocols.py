@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -9,7 +10,9 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from guest_driver.errors import InvalidArgument
 from guest_driver.functions.blas import Blas
+from guest_driver.functions.call import FLOATS, TYPES, dtypes_of
 from guest_driver.functions.counting import Counting
 from guest_driver.functions.elementwise import ALLOWED, Elementwise
 from guest_driver.functions.fft import Fourier
@@ -63,7 +66,11 @@ class NumpyProtocols:
 
     def _apply(self, ufunc: np.ufunc, operands: Sequence[Any], out: Any) -> Any:
         if ufunc is np.matmul and out is None:
-            return Blas(self._host).matmul(*Elementwise(self._host).common(*operands))
+            return self._matmul("numpy.matmul", *operands)
+        if ufunc is np.positive and out is None:
+            return operands[0].copy()
+        if ufunc is np.power and _is_square(*operands):
+            ufunc, operands = np.square, operands[:1]
         name = SWAPPED.get(ufunc, ufunc.__name__)
         if name not in ALLOWED or (out is not None and not isinstance(out, DeviceArray)):
             return self._refuse(f"numpy.{ufunc.__name__}" + ("" if out is None else "(out)"))
@@ -106,7 +113,10 @@ class NumpyProtocols:
             "histogram": count.histogram,
             "bincount": lambda x, minlength=0: count.bincount(x, minlength),
             "mean": self._mean,
+            "var": self._var,
+            "std": self._std,
             "dot": self._dot,
+            "outer": self._outer,
             "linalg.norm": self._norm,
             "copy": lambda a: a.copy(),
             "concatenate": partial(concatenate, self._host),
@@ -124,10 +134,19 @@ class NumpyProtocols:
         }
 
     def _refuse(self, what: str) -> NoReturn:
+        known = sorted({"matmul", *(ufunc.__name__ for ufunc in SWAPPED), *ALLOWED, *self._handlers()})
+        close = [f"numpy.{name}" for name in difflib.get_close_matches(what.removeprefix("numpy."), known)]
+        hint = f" (close: {', '.join(close)})" if close else ""
         raise TypeError(
-            f"{what} is not available for device arrays: use .get() for a numpy array. Available: operators of arithmetic "
-            f"and comparison, matmul, {', '.join(sorted(ALLOWED))}, and {', '.join(sorted(self._handlers()))}"
+            f"{what} is not available for device arrays{hint}; docs/guest.md lists functions that are, and .get() gives a "
+            "numpy array"
         )
+
+    def _matmul(self, name: str, a: Any, b: Any) -> Any:
+        arrays = Elementwise(self._host).common(a, b)
+        if TYPES.get(arrays[0].dtype) not in FLOATS:
+            raise TypeError(f"{name} of {arrays[0].dtype}; allowed: {dtypes_of(FLOATS)}, see DeviceArray.astype")
+        return Blas(self._host).matmul(*arrays)
 
     def _dot(self, a: Any, b: Any) -> Any:
         arrays = Elementwise(self._host).common(_operand(a), _operand(b))
@@ -135,12 +154,25 @@ class NumpyProtocols:
             return Elementwise(self._host).multiply(*arrays)
         if max(len(array.shape) for array in arrays) > 2 and len(arrays[1].shape) > 1:
             shapes = " and ".join(str(array.shape) for array in arrays)
-            raise TypeError(f"numpy.dot of shapes {shapes}; allowed: vectors and matrices, see numpy.matmul")
-        return Blas(self._host).matmul(*arrays)
+            raise TypeError(f"shapes {shapes}; allowed: vectors and matrices, see numpy.matmul")
+        return self._matmul("products", *arrays)
+
+    def _outer(self, a: Any, b: Any) -> Any:
+        left, right = Elementwise(self._host).common(_operand(a), _operand(b))
+        return Elementwise(self._host).multiply(left.reshape((-1, 1)), right.reshape((1, -1)))
 
     def _mean(self, a: DeviceArray, axis: Any = None, keepdims: bool = False) -> Any:
         total = Reductions(self._host).sum(a, axis, keepdims=keepdims)
         return Elementwise(self._host).divide(total, a.size // max(total.size, 1))
+
+    def _var(self, a: DeviceArray, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        math = Elementwise(self._host)
+        squares = math.square(math.subtract(a, self._mean(a, axis, keepdims=True)))
+        total = Reductions(self._host).sum(squares, axis, keepdims=keepdims)
+        return math.divide(total, max(a.size // max(total.size, 1) - ddof, 0))
+
+    def _std(self, a: DeviceArray, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return Elementwise(self._host).sqrt(self._var(a, axis, ddof, keepdims))
 
     def _norm(self, x: DeviceArray) -> Any:
         floats = x if x.dtype.kind == "f" else Elementwise(self._host).convert(x, np.float64)
@@ -162,6 +194,12 @@ def _operand(value: Any) -> Any:
     return value if is_ready else np.asarray(value)
 
 
+def _is_square(base: Any, exponent: Any) -> bool:
+    """Whether a power is the square in the base's own type."""
+    is_float = isinstance(base, DeviceArray) and base.dtype.kind == "f"
+    return isinstance(base, DeviceArray) and type(exponent) in ((int, float) if is_float else (int,)) and exponent == 2
+
+
 def _with(name: str, handler: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Calls a handler. No output and no type are options that are not given."""
     given = {key: value for key, value in options.items() if value is not None or key not in ("out", "dtype")}
@@ -169,4 +207,9 @@ def _with(name: str, handler: Callable[..., Any], args: Sequence[Any], options: 
         bound = inspect.signature(handler).bind(*args, **given)
     except TypeError as error:
         raise TypeError(f"{name} of device arrays: {error}; see DeviceArray.get for a numpy array") from None
-    return handler(*bound.args, **bound.kwargs)
+    try:
+        return handler(*bound.args, **bound.kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{name}: {error}") from None

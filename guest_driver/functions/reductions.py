@@ -15,12 +15,12 @@ from guest_driver.functions.call import (
     Axis,
     Call,
     Group,
+    axes_of,
     axis_of,
     result_of,
     rows_of,
     suffix_of,
 )
-from guest_driver.memory import numbers_of
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -101,7 +101,7 @@ class Scans(Group):
 
     def _scan(self, function: str, a: Array, axis: int | None, exclusive: bool, stream: Stream | None) -> Any:
         suffix = suffix_of(NUMBERS, a=a)
-        shape, outer, n = rows_of(f"scan.{function}", a, axis)
+        shape, outer, n = rows_of(a, axis)
         call = Call(self._host, (a,), stream)
         out = call.empty(shape, _result_type(function, suffix, a.dtype))
         call.run(f"scan.{function}_{suffix}", In(a), Out(out), outer, n, int(exclusive))
@@ -116,7 +116,7 @@ def _neighbours(a: Array, axis: Axis) -> tuple[int, int]:
     """First axis to reduce, and the one behind the last."""
     if axis is None:
         return 0, len(a.shape)
-    axes = sorted(axis_of(a, one) for one in numbers_of(axis))
+    axes = sorted(axis_of(a, one) for one in axes_of(axis))
     if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
         raise InvalidArgument(
             f"axes {axis} of shape {a.shape}; allowed: one axis, several that are neighbours, or None"

@@ -58,7 +58,7 @@ class Sorting(Group):
         size = values.dtype.itemsize
         if size not in VALUE_BYTES or values.dtype.hasobject:
             raise TypeError(f"values has elements of {values.dtype}; allowed: types of 1, 2, 4 or 8 bytes")
-        _, outer, n = rows_of("sort.pairs", keys, -1)
+        _, outer, n = rows_of(keys, -1)
         call = Call(self._host, (keys, values), stream)
         sorted_keys, sorted_values = call.empty(keys.shape, keys.dtype), call.empty(values.shape, values.dtype)
         arrays = (In(keys), In(values), Out(sorted_keys), Out(sorted_values))
@@ -81,7 +81,7 @@ class Sorting(Group):
     def _rows(
         self, name: str, a: Array, dtype: np.dtype[Any], axis: int | None, *, descending: bool, stream: Stream | None
     ) -> Any:
-        shape, outer, n = rows_of(name.partition("_")[0], a, axis)
+        shape, outer, n = rows_of(a, axis)
         call = Call(self._host, (a,), stream)
         out = call.empty(shape, dtype)
         call.run(name, In(a), Out(out), outer, n, int(descending))

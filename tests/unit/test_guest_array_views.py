@@ -72,6 +72,16 @@ def test_refused_number_of_elements(dev: vgc.Device) -> None:
         dev.to_device(NUMBERS).first(13)
 
 
+def test_sequences_of_numbers_become_arrays(dev: vgc.Device) -> None:
+    array = dev.to_device([[1, 2], [3, 4]])
+    assert (str(array.dtype), array.tolist()) == ("int64", [[1, 2], [3, 4]])
+    assert dev.to_device(2.5).tolist() == 2.5
+    with pytest.raises(TypeError, match="a str on the device; allowed: numpy arrays, and sequences of numbers"):
+        dev.to_device("text")
+    with pytest.raises(TypeError, match="on a device already; see DeviceArray"):
+        dev.to_device(array)
+
+
 def test_arrays_of_objects_are_refused(dev: vgc.Device) -> None:
     with pytest.raises(TypeError, match="elements of object on the device; allowed: numbers"):
         dev.to_device(np.array([None]))
