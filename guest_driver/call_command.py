@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from guest_driver import runner
 from guest_driver.arguments import In, InOut
+from guest_driver.call_options import Given, value_of
 from guest_driver.device import Device
-from guest_driver.errors import InvalidArgument
+from guest_driver.errors import InvalidArgument, NotFound
 from guest_driver.functions.groups import BuiltinFunctions
 from guest_driver.functions.names import SUFFIX, TYPES
 from guest_driver.memory import DeviceArray
@@ -23,12 +22,15 @@ from guest_driver.steps import Steps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from guest_driver.program import Function
+
 HELP: Final = """Calls a function by name, in one request: inputs go there, results come back.
 
 Built-in functions (docs/functions.md; `vgc functions` lists them) take arrays in order, and options by name. Shapes
 and types are those of the arrays:
   vgc call blas.gemm --in a.npy --in b.npy --out c.npy
   vgc call blas.axpy --set alpha=2 --in x.npy --inout y.npy
+  vgc call math.power --in a.npy --set b=3 --out cubes.npy
   vgc call reduce.sum_f32 --in a.npy --set axis=0 --out sums.npy
   vgc call fft.rfft --in a.npy --set norm=ortho --out spectrum.npy
   vgc call random.normal --set shape=1000x3 --set seed=1 --out numbers.npy
@@ -47,19 +49,8 @@ GROUPS: Final = tuple(
 METHODS: Final = {"sort.keys": "sort.sort", "fft.c2c": "fft.fft", "fft.r2c": "fft.rfft", "fft.c2r": "fft.irfft"}
 """Functions whose methods have other names."""
 
-ARRAYS: Final = ("Array", "Operand")
+ARRAYS: Final = ("Array", "Changed", "Operand")
 """Begins of the annotations of parameters that are arrays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Argument of the command line: its option without dashes, and its text."""
-
-    option: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"--{self.option} {self.text}"
 
 
 class InOrder(argparse.Action):
@@ -105,25 +96,53 @@ def _call_builtin(device: Device, name: str, given: Sequence[Given]) -> str:
 
     _check_options(name, "a built-in function", given, ("in", "inout", "out", "set"))
     method = _method(device, name)
+    files = _result_files(name, method, given)
     arrays = [(one, _load(one)) for one in given if one.option in ("in", "inout")]
-    values = _bind(name, method, arrays, [one for one in given if one.option == "set"])
+    values, origins = _bind(name, method, arrays, [one for one in given if one.option == "set"])
     steps = Steps()
-    results = steps.timed("call", lambda: list(_results(method(**values))), f"on {device.info().engine_name}")
-    files = [one.text for one in given if one.option == "out"]
-    if len(files) > len(results):
-        raise InvalidArgument(
-            f"--out {files[len(results)]}: {name} has {len(results)} results; allowed: a file for each"
-        )
+    results = steps.timed("call", lambda: _run(name, method, values, origins), f"on {device.info().engine_name}")
     for one, array in arrays:
         if one.option == "inout":
             runner.save(Path(one.text), array)
     lines = []
     for number, array in enumerate(results):
-        file = Path(files[number]) if number < len(files) else None
+        file = files[number] if number < len(files) else None
         if file is not None:
             runner.save(file, array)
         lines.append(runner.summary(f"result {number + 1}", array, file))
     return "\n".join([*lines, str(steps)])
+
+
+def _result_files(name: str, method: Callable[..., Any], given: Sequence[Given]) -> list[Path]:
+    """Files for results in order.
+
+    :raise errors.InvalidArgument: there are more than results, or one cannot be written.
+    """
+    outputs = [one for one in given if one.option == "out"]
+    count = 2 if str(inspect.signature(method).return_annotation).startswith("tuple") else 1
+    if len(outputs) > count:
+        raise InvalidArgument(f"{outputs[count]}: {name} has {count} results; allowed: a file for each")
+    for one in outputs:
+        if not Path(one.text).parent.is_dir() or Path(one.text).is_dir():
+            raise InvalidArgument(f"{one}: no file can be written there; allowed: files in folders that exist")
+    if len(set(outputs)) < len(outputs):
+        raise InvalidArgument(f"{outputs[0]}: given twice; allowed: a file for each result")
+    return [Path(one.text) for one in outputs]
+
+
+def _run(
+    name: str, method: Callable[..., Any], values: Mapping[str, Any], origins: Mapping[str, Given]
+) -> list[NDArray[Any]]:
+    """Calls the method. Errors name the option of the parameter that they begin with, or the function.
+
+    :raise errors.InvalidArgument: the method refuses an argument.
+    """
+    try:
+        return list(_results(method(**values)))
+    except (InvalidArgument, TypeError) as error:
+        begin = re.match(r"\w*", str(error))
+        origin = origins.get(begin.group()) if begin else None
+        raise InvalidArgument(f"{origin or name}: {error}") from None
 
 
 def _methods(device: Device, group: str) -> dict[str, Callable[..., Any]]:
@@ -156,25 +175,49 @@ def _can_be_given(param: inspect.Parameter) -> bool:
 
 def _bind(
     name: str, method: Callable[..., Any], arrays: Sequence[tuple[Given, NDArray[Any]]], options: Sequence[Given]
-) -> dict[str, Any]:
-    """Arguments of a method by name: arrays in order, and options."""
+) -> tuple[dict[str, Any], dict[str, Given]]:
+    """Arguments of a method by name, and where they come from: options, and arrays in order for other parameters."""
     params = _params(method)
-    places = [key for key, param in params.items() if param.annotation.startswith(ARRAYS)]
+    values, origins = _options(name, params, options)
+    places = [key for key, param in params.items() if param.annotation.startswith(ARRAYS) and key not in values]
     if len(arrays) > len(places):
-        raise InvalidArgument(f"{arrays[len(places)][0]}: {name} takes up to {len(places)} arrays: {', '.join(places)}")
-    values: dict[str, Any] = dict(zip(places, (array for _, array in arrays), strict=False))
-    values |= _typed(name, params, values)
-    allowed = [key for key in params if key not in places]
-    for one in options:
-        key, separator, text = one.text.partition("=")
-        if key not in allowed or not separator:
-            raise InvalidArgument(f"{one}: {name} takes {', '.join(f'{word}=...' for word in allowed) or 'no options'}")
-        values[key] = _value(text)
+        words = f"up to {len(places)} arrays: {', '.join(places)}" if places else "no arrays"
+        raise InvalidArgument(f"{arrays[len(places)][0]}: {name} takes {words}")
+    for key, (given, array) in zip(places, arrays, strict=False):
+        if given.option == "inout" and not params[key].annotation.startswith("Changed"):
+            raise InvalidArgument(f"{given}: {name} does not change {key}; allowed: --in {given.text}")
+        values[key], origins[key] = array, given
+    values |= _typed(name, params, {key: array for key, array in values.items() if key in places})
     missing = [key for key, param in params.items() if param.default is param.empty and key not in values]
     if missing:
         key = missing[0]
-        raise InvalidArgument(f"{name} needs {key}: --in FILE" if key in places else f"{name} needs --set {key}=...")
-    return values
+        forms = f"{key}: --in FILE" if key in places else f"--set {key}=..."
+        raise InvalidArgument(f"{name} needs {forms}{_or_number(params[key])}")
+    return values, origins
+
+
+def _or_number(param: inspect.Parameter) -> str:
+    return f", or a number: --set {param.name}=..." if param.annotation == "Operand" else ""
+
+
+def _options(
+    name: str, params: Mapping[str, inspect.Parameter], given: Sequence[Given]
+) -> tuple[dict[str, Any], dict[str, Given]]:
+    """Values of options by name, and where they come from.
+
+    :raise errors.InvalidArgument: one is not known, not understood, or given twice.
+    """
+    allowed = [key for key, param in params.items() if not param.annotation.startswith(("Array", "Changed"))]
+    values: dict[str, Any] = {}
+    origins: dict[str, Given] = {}
+    for one in given:
+        key, separator, text = one.text.partition("=")
+        if key not in allowed or not separator:
+            raise InvalidArgument(f"{one}: {name} takes {', '.join(f'{word}=...' for word in allowed) or 'no options'}")
+        if key in values:
+            raise InvalidArgument(f"{one}: {key} is set already, by {origins[key]}; allowed: once")
+        values[key], origins[key] = value_of(one, text, params[key].annotation), one
+    return values, origins
 
 
 def _typed(name: str, params: Mapping[str, inspect.Parameter], arrays: Mapping[str, NDArray[Any]]) -> dict[str, str]:
@@ -193,18 +236,6 @@ def _typed(name: str, params: Mapping[str, inspect.Parameter], arrays: Mapping[s
     return {}
 
 
-def _value(text: str) -> Any:
-    """Value of an option: a number, a shape such as 32x32, a truth, a tuple, or a word."""
-    if re.fullmatch(r"\d+(x\d+)+", text):
-        return tuple(map(int, text.split("x")))
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def _results(result: Any) -> Iterator[NDArray[Any]]:
     """Arrays that a method returned, in the guest."""
     import numpy as np
@@ -219,9 +250,9 @@ def _results(result: Any) -> Iterator[NDArray[Any]]:
 def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
 
     given: list[Given] = arguments.given
+    function = _registered(device, arguments.name)
     _check_options(arguments.name, "a registered function", given, ("in", "inout", "arg"))
     parsed = [_argument(one) for one in given]
-    function = device.function(arguments.name)
     runner.check(function, parsed, [str(one) for one in given])
     steps = Steps()
     steps.timed(
@@ -241,6 +272,20 @@ def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
                 runner.save(argument.save_to, argument.value)
             lines.append(runner.summary(argument.text, argument.value, argument.save_to))
     return "\n".join([*lines, str(steps)])
+
+
+def _registered(device: Device, name: str) -> Function:
+    """Function of the VM.
+
+    :raise errors.NotFound: there is none; the text names built-in functions that may be meant.
+    """
+    try:
+        return device.function(name)
+    except NotFound as error:
+        stem = SUFFIX.sub("", name).rpartition(".")[2]
+        close = [known for group in GROUPS for known in _methods(device, group) if known.rpartition(".")[2] == stem]
+        hint = f"; built-in functions of that name: {', '.join(close)}" if close else ""
+        raise NotFound(f"{error}{hint}") from None
 
 
 def _argument(given: Given) -> runner.Argument:
@@ -278,8 +323,10 @@ def _load(given: Given) -> NDArray[Any]:
 
     try:
         array = np.load(given.text)
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{given}: {error}; allowed: files that numpy.save has written") from None
+    except OSError as error:
+        raise InvalidArgument(f"{given}: {error.strerror or error}") from None
+    except (ValueError, EOFError):
+        raise InvalidArgument(f"{given}: no array of numbers; allowed: files that numpy.save has written") from None
     if not isinstance(array, np.ndarray):
         array.close()
         raise InvalidArgument(f"{given}: several arrays; allowed: files that numpy.save has written")

@@ -12,6 +12,7 @@ from guest_driver.functions.call import (
     FLOATS,
     Array,
     Call,
+    Changed,
     Group,
     check_dimensions,
     check_shape,
@@ -30,7 +31,7 @@ class Blas(Group):
     Arrays that are changed in place (y, c) are C-contiguous, and device arrays if others are.
     """
 
-    def axpy(self, alpha: float, x: Array, y: Array, *, stream: Stream | None = None) -> Any:
+    def axpy(self, alpha: float, x: Array, y: Changed, *, stream: Stream | None = None) -> Any:
         """Adds alpha * x to y, in place; both have one shape. Returns y.
 
         :raise errors.InvalidArgument: the shapes differ.
@@ -65,7 +66,7 @@ class Blas(Group):
         self,
         a: Array,
         x: Array,
-        y: Array | None = None,
+        y: Changed | None = None,
         *,
         alpha: float = 1.0,
         beta: float = 0.0,
@@ -91,7 +92,7 @@ class Blas(Group):
         self,
         a: Array,
         b: Array,
-        c: Array | None = None,
+        c: Changed | None = None,
         *,
         alpha: float = 1.0,
         beta: float = 0.0,

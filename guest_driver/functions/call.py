@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from guest_driver.stream import Stream
 
 Array: TypeAlias = "DeviceArray | np.ndarray[Any, Any]"
+Changed: TypeAlias = Array
+"""Array that a method changes in place."""
 Axis: TypeAlias = "int | Sequence[int] | None"
 
 TYPES: Final = {np.dtype(name): suffix for suffix, name in names.TYPES.items()}

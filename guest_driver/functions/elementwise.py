@@ -10,7 +10,18 @@ import numpy as np
 
 from guest_driver.arguments import In, Out
 from guest_driver.errors import InvalidArgument
-from guest_driver.functions.call import FLOATS, INTEGERS, TYPES, Array, Call, Group, check_shape, dtypes_of, result_of
+from guest_driver.functions.call import (
+    FLOATS,
+    INTEGERS,
+    TYPES,
+    Array,
+    Call,
+    Changed,
+    Group,
+    check_shape,
+    dtypes_of,
+    result_of,
+)
 from guest_driver.memory import DeviceArray
 
 if TYPE_CHECKING:
@@ -41,7 +52,7 @@ CONVERSIONS: Final = {dtype: number for number, dtype in enumerate(TYPES)}
 
 
 def _unary(name: str, summary: str) -> Callable[..., Any]:
-    def apply(self: Elementwise, a: Operand, *, out: Array | None = None, stream: Stream | None = None) -> Any:
+    def apply(self: Elementwise, a: Operand, *, out: Changed | None = None, stream: Stream | None = None) -> Any:
         return self.apply(name, a, out=out, stream=stream)
 
     apply.__name__, apply.__doc__ = name, f"{summary}, as ``numpy.{name}``."
@@ -50,7 +61,7 @@ def _unary(name: str, summary: str) -> Callable[..., Any]:
 
 def _binary(name: str, summary: str) -> Callable[..., Any]:
     def apply(
-        self: Elementwise, a: Operand, b: Operand, *, out: Array | None = None, stream: Stream | None = None
+        self: Elementwise, a: Operand, b: Operand, *, out: Changed | None = None, stream: Stream | None = None
     ) -> Any:
         return self.apply(name, a, b, out=out, stream=stream)
 
@@ -109,7 +120,7 @@ class Elementwise(Group):
         wanted = _promoted(operands) if dtype is None else dtype
         return [self._as(operand, wanted) for operand in operands]
 
-    def apply(self, name: str, *operands: Operand, out: Array | None = None, stream: Stream | None = None) -> Any:
+    def apply(self, name: str, *operands: Operand, out: Changed | None = None, stream: Stream | None = None) -> Any:
         """Applies a function by its name.
 
         :raise TypeError: the function does not take operands of these types, or `out` cannot hold the result.

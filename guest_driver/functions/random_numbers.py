@@ -10,7 +10,7 @@ import numpy as np
 
 from guest_driver.arguments import Out
 from guest_driver.errors import InvalidArgument
-from guest_driver.functions.call import REALS, TYPES, Array, Call, Group, check_arrays, check_shape, dtypes_of
+from guest_driver.functions.call import REALS, TYPES, Array, Call, Changed, Group, check_arrays, check_shape, dtypes_of
 from guest_driver.memory import numbers_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RandomNumbers(Group):
     """
 
     def bits(
-        self, shape: Shape, *, seed: int, offset: int = 0, out: Array | None = None, stream: Stream | None = None
+        self, shape: Shape, *, seed: int, offset: int = 0, out: Changed | None = None, stream: Stream | None = None
     ) -> Any:
         """Random bits, uint32."""
         return self._fill("bits", shape, "uint32", *_place(seed, offset), out=out, stream=stream)
@@ -42,7 +42,7 @@ class RandomNumbers(Group):
         *,
         seed: int,
         offset: int = 0,
-        out: Array | None = None,
+        out: Changed | None = None,
         stream: Stream | None = None,
     ) -> Any:
         """Numbers from 0 to less than 1, float32 or float64."""
@@ -57,7 +57,7 @@ class RandomNumbers(Group):
         offset: int = 0,
         mean: float = 0.0,
         deviation: float = 1.0,
-        out: Array | None = None,
+        out: Changed | None = None,
         stream: Stream | None = None,
     ) -> Any:
         """Normally distributed numbers, float32 or float64.

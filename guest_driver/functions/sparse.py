@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from guest_driver.arguments import In
 from guest_driver.errors import InvalidArgument
-from guest_driver.functions.call import REALS, Array, Call, Group, check_dimensions, check_shape, suffix_of, target
+from guest_driver.functions.call import (
+    REALS,
+    Array,
+    Call,
+    Changed,
+    Group,
+    check_dimensions,
+    check_shape,
+    suffix_of,
+    target,
+)
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -23,7 +33,7 @@ class Sparse(Group):
         x: Array,
         columns: int | None = None,
         *,
-        y: Array | None = None,
+        y: Changed | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         stream: Stream | None = None,
@@ -56,7 +66,7 @@ class Sparse(Group):
         matrix: Any,
         x: Array,
         *,
-        y: Array | None = None,
+        y: Changed | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         stream: Stream | None = None,
