@@ -13,7 +13,7 @@ import pytest
 import guest_driver as vgc
 from guest_driver import call_command
 from guest_driver.cli import main
-from tests.fakes.device import FakeDevice, FakeFunction
+from tests.fakes.device import Answer, Ask, FakeDevice, FakeFunction
 from tests.fakes.guest import open_device
 from tests.fakes.link import GuestLink
 from tests.unit.builtins_device import dev, fake, link
@@ -181,10 +181,17 @@ SCALE = FakeFunction(
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[vgc.Device]:
-    """Device with a compiled function, whose call turns its second buffer round."""
-    with GuestLink(name="other") as link, FakeDevice(link) as fake, open_device(link, tmp_path / "state") as dev:
+def compiler() -> Iterator[FakeDevice]:
+    """Fake device with a function whose call turns its second buffer round."""
+    with GuestLink(name="other") as link, FakeDevice(link) as fake:
         fake.functions = [SCALE]
+        yield fake
+
+
+@pytest.fixture
+def other(compiler: FakeDevice, tmp_path: Path) -> Iterator[vgc.Device]:
+    """Device with a compiled function."""
+    with open_device(compiler.link, tmp_path / "state") as dev:
         dev.compile("scale")
         yield dev
 
@@ -200,6 +207,19 @@ def test_forms_of_vgc_run(other: vgc.Device) -> None:
     report = call(other, "scale --arg int:8 --arg float:0.5 --arg in:x.npy --arg out:uint8:2x2:made.npy")
     assert np.load("made.npy").tolist() == [[0, 0], [0, 0]]
     assert report.startswith("out:uint8:2x2:made.npy: uint8 (2, 2)")
+
+
+def test_arrays_beyond_the_region_go_over_device_memory(other: vgc.Device, compiler: FakeDevice) -> None:
+    large = np.random.default_rng(0).integers(0, 256, 5 << 20, "uint8")
+    np.save("y.npy", large)
+
+    def launch(_ask: Ask) -> Answer:
+        max(compiler.memory.values(), key=len).reverse()
+        return Answer()
+
+    compiler.override[Opcode.LAUNCH] = launch
+    call(other, "scale --grid 4 --arg 8 --arg 2 --in x.npy --inout y.npy")
+    assert np.array_equal(np.load("y.npy"), large[::-1])
 
 
 @pytest.mark.parametrize(
