@@ -15,7 +15,7 @@ from guest_driver.call_options import Given, value_of
 from guest_driver.device import Device
 from guest_driver.errors import InvalidArgument, NotFound
 from guest_driver.functions.groups import BuiltinFunctions
-from guest_driver.functions.names import SUFFIX, TYPES
+from guest_driver.functions.names import SUFFIX, TYPES, methods_of
 from guest_driver.large_arrays import call_or_launch
 from guest_driver.memory import DeviceArray
 from guest_driver.steps import Steps
@@ -46,9 +46,6 @@ GROUPS: Final = tuple(
     name for name, value in vars(BuiltinFunctions).items() if isinstance(value, property) and name[0] != "_"
 )
 """Groups of built-in functions, which stand before the dot of a name."""
-
-METHODS: Final = {"sort.keys": "sort.sort", "fft.c2c": "fft.fft", "fft.r2c": "fft.rfft", "fft.c2r": "fft.irfft"}
-"""Functions whose methods have other names."""
 
 ARRAYS: Final = ("Array", "Changed", "Operand")
 """Begins of the annotations of parameters that are arrays."""
@@ -158,9 +155,8 @@ def _method(device: Device, name: str) -> Callable[..., Any]:
 
     :raise errors.InvalidArgument: its group has no such function.
     """
-    stem = SUFFIX.sub("", name)
     methods = _methods(device, name.partition(".")[0])
-    method = methods.get(METHODS.get(stem, stem))
+    method = methods.get(methods_of(name)[0])
     if method is None:
         raise InvalidArgument(f"no function {name}; allowed: {', '.join(methods)}")
     return method

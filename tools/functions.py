@@ -6,13 +6,13 @@ With ``--check`` nothing is written: the page must be current.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import cffi
 
+from guest_driver.functions.names import SUFFIX, methods_of
 from tools.common import REPOSITORY, die, say
 from vhost_backend.engines.cpu.builtins import library
 from virtio_proto import codegen
@@ -65,14 +65,14 @@ def _sentence(text: str) -> str:
 
 def _alike(rows: list[Any]) -> Iterator[list[Any]]:
     """Functions that differ in their types alone."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    found: dict[str, list[Any]] = {}
     for row in rows:
-        found.setdefault((_stem(row), _text(row.numpy)), []).append(row)
+        found.setdefault(_stem(row), []).append(row)
     yield from found.values()
 
 
 def _stem(row: Any) -> str:
-    return re.sub(r"(_[fiu]\d\d)+$", "", _text(row.name))
+    return SUFFIX.sub("", _text(row.name))
 
 
 def _section(rows: list[Any]) -> str:
@@ -81,7 +81,10 @@ def _section(rows: list[Any]) -> str:
     lines = ["", f"### {_stem(first)}", f"{_sentence(_text(first.summary))}", "", names, ""]
     lines += ["| offset | parameter | type | use | meaning |", "|---|---|---|---|---|"]
     lines += [_row(first.params[i]) for i in range(first.num_params)]
-    lines += ["", f"- numpy: `{_text(first.numpy)}`"]
+    methods = ", ".join(f"`device.{method}`" for method in methods_of(_stem(first)))
+    lines += ["", f"- Python: {methods}; shell: `vgc call {_stem(first)}`"]
+    numpy = dict.fromkeys(_text(row.numpy) for row in rows)
+    lines.append(f"- numpy: {'; others: '.join(f'`{text}`' for text in numpy)}")
     if _text(first.limits):
         lines.append(f"- {_text(first.limits)}")
     tolerances = dict.fromkeys(_text(row.tolerance) for row in rows)

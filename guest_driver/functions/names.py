@@ -16,5 +16,21 @@ TYPES: Final = {
 }
 """numpy's names of element types, by their suffixes."""
 
+METHODS: Final[dict[str, tuple[str, ...]]] = {
+    "blas.gemm": ("blas.gemm", "blas.matmul"),
+    "sort.keys": ("sort.sort",),
+    "fft.c2c": ("fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn"),
+    "fft.r2c": ("fft.rfft", "fft.rfft2", "fft.rfftn"),
+    "fft.c2r": ("fft.irfft", "fft.irfft2", "fft.irfftn"),
+    "sparse.spmv": ("sparse.spmv", "sparse.multiply"),
+}
+"""Methods of a device that run a function, by its name without types; the others have one of the function's name."""
+
 SUFFIX: Final = re.compile(rf"_({'|'.join(TYPES)})(?:_(?:i32|i64))?$")
 """Type at the end of a name, and the type of indices behind it."""
+
+
+def methods_of(name: str) -> tuple[str, ...]:
+    """Methods of a device that run a function, the plainest first, such as ``blas.gemm``."""
+    stem = SUFFIX.sub("", name)
+    return METHODS.get(stem, (stem,))

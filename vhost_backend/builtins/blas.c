@@ -137,14 +137,16 @@ static int check_gemm(const struct vgc_builtin *builtin, const void *params, str
     return is_allowed ? 0 : -EINVAL;
 }
 
-#define OVERLAP "a, b and x do not overlap what is written; columns of one matrix that pass each other by may be used"
+/* Inputs, as the subject of a sentence, and the array that is written. */
+#define APART(inputs, written)                                                                                         \
+    inputs " not overlap " written "; columns of one matrix that pass each other by may be used"
 #define HALVES "halves: sums are floats, rounded once; "
 
 #define AXPY_ROW(suffix, type_, tolerance_)                                                                            \
     {.name = "blas.axpy_" suffix,                                                                                      \
      .summary = "adds a multiple of a vector to another",                                                              \
      .numpy = "y += alpha * x",                                                                                        \
-     .limits = OVERLAP,                                                                                                \
+     .limits = APART("x does", "y"),                                                                                   \
      .tolerance = tolerance_ "2 units in the last place of the larger term",                                           \
      .function = VGC_FN_AXPY,                                                                                          \
      .type = VGC_TYPE_##type_,                                                                                         \
@@ -155,7 +157,7 @@ static int check_gemm(const struct vgc_builtin *builtin, const void *params, str
     {.name = "blas.dot_" suffix,                                                                                       \
      .summary = "inner product of two vectors",                                                                        \
      .numpy = "result[0] = np.dot(x, y)",                                                                              \
-     .limits = OVERLAP,                                                                                                \
+     .limits = APART("x and y do", "result"),                                                                          \
      .tolerance = tolerance_ "n roundings of the sum of absolute values",                                              \
      .function = VGC_FN_DOT,                                                                                           \
      .type = VGC_TYPE_##type_,                                                                                         \
@@ -166,7 +168,7 @@ static int check_gemm(const struct vgc_builtin *builtin, const void *params, str
     {.name = "blas.nrm2_" suffix,                                                                                      \
      .summary = "Euclidean norm of a vector",                                                                          \
      .numpy = "result[0] = np.linalg.norm(x)",                                                                         \
-     .limits = OVERLAP,                                                                                                \
+     .limits = APART("x does", "result"),                                                                              \
      .tolerance = tolerance_ "n roundings",                                                                            \
      .function = VGC_FN_NRM2,                                                                                          \
      .type = VGC_TYPE_##type_,                                                                                         \
@@ -177,7 +179,7 @@ static int check_gemm(const struct vgc_builtin *builtin, const void *params, str
     {.name = "blas.gemv_" suffix,                                                                                      \
      .summary = "product of a matrix and a vector",                                                                    \
      .numpy = "y = alpha * a @ x + beta * y",                                                                          \
-     .limits = OVERLAP,                                                                                                \
+     .limits = APART("a and x do", "y"),                                                                               \
      .tolerance = tolerance_ "as many roundings as terms, of the sum of absolute values",                              \
      .function = VGC_FN_GEMV,                                                                                          \
      .type = VGC_TYPE_##type_,                                                                                         \
@@ -188,7 +190,7 @@ static int check_gemm(const struct vgc_builtin *builtin, const void *params, str
     {.name = "blas.gemm_" suffix,                                                                                      \
      .summary = "products of matrices",                                                                                \
      .numpy = "c = alpha * a @ b + beta * c",                                                                          \
-     .limits = OVERLAP,                                                                                                \
+     .limits = APART("a and b do", "c"),                                                                               \
      .tolerance = tolerance_ "k roundings of the sum of absolute values",                                              \
      .function = VGC_FN_GEMM,                                                                                          \
      .type = VGC_TYPE_##type_,                                                                                         \

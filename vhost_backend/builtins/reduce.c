@@ -100,7 +100,8 @@ static int check_scan(const struct vgc_builtin *builtin, const void *params, str
 #define WIDE "results of integers have 64 bits, int64 or uint64"
 #define WRAPS "exact, modulo 2^64"
 #define PAIRWISE "a few roundings of the sum of absolute values: added in pairs"
-#define PRODUCT "n roundings"
+#define PRODUCT                                                                                                        \
+    "n roundings; where some neighbours alone have a product beyond the type, results may be 0, infinite or NaN"
 #define NOT_EMPTY "n is 1 or more where there is a result; a NaN is the result of what contains one"
 #define FIRST "results are int64; the first of equal elements; a NaN comes before all numbers; n is 1 or more"
 #define PREFIX "a few roundings of the sum of absolute values before each element"
