@@ -1,6 +1,6 @@
 /* Calls a function by its name, on the device or on this VM's CPU, whichever is faster for the size, from C:
  *
- *     cc -I guest_driver/libvgc call_by_name.c -o call_by_name guest_driver/libvgc/build/libvgc.a -pthread
+ *     cc -I guest_driver/libvgc examples/call_by_name.c -o call_by_name guest_driver/libvgc/build/libvgc.a -pthread
  *     ./call_by_name && vgc explain smooth
  *
  * A call takes its buffers along: one request has inputs, kernel and outputs. Without a device all calls run here.

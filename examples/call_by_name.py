@@ -3,7 +3,7 @@
 A call takes its buffers along: one request has inputs, kernel and outputs. Afterwards, ``vgc explain distances`` shows what was
 measured.
 
-python3 call_by_name.py [--rounds 30] [--side auto|cpu|host]
+python3 examples/call_by_name.py [--rounds 30] [--side auto|cpu|host]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Multiplies matrices in tiles of shared memory, and checks the result with numpy.
 
-python3 matmul.py [--size 512]
+python3 examples/matmul.py [--size 512]
 """
 
 from __future__ import annotations

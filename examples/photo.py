@@ -1,6 +1,6 @@
 """Filters a photograph on the device: Gaussian blur, Sobel edges, histogram equalisation, all checked with numpy.
 
-    python3 photo.py photo.png --output pictures/
+    python3 examples/photo.py photo.png --output pictures/
 
 Reads any format of Pillow, or a .npy array of shape (height, width, 3). Writes one PNG per filter.
 """

@@ -1,6 +1,6 @@
 /* Multiplies matrices by a built-in function of the host, from C, without a CUDA source:
  *
- *     cc -I guest_driver/libvgc product.c -o product guest_driver/libvgc/build/libvgc.a -pthread
+ *     cc -I guest_driver/libvgc examples/product.c -o product guest_driver/libvgc/build/libvgc.a -pthread -lm
  *
  * One request has both matrices, the call and the product. docs/functions.md has the functions and their parameters.
  */

@@ -1,6 +1,6 @@
 """Rotates a picture with a texture: the device filters between texels.
 
-python3 rotate.py [--degrees 30]
+python3 examples/rotate.py [--degrees 30]
 """
 
 from __future__ import annotations

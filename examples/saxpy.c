@@ -1,6 +1,6 @@
 /* Computes y += a * x on the device, from C:
  *
- *     cc -I guest_driver/libvgc saxpy.c -o saxpy guest_driver/libvgc/build/libvgc.a -pthread
+ *     cc -I guest_driver/libvgc examples/saxpy.c -o saxpy guest_driver/libvgc/build/libvgc.a -pthread
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 """Finds tones in noise with built-in functions of the host: no CUDA source, no compiler.
 
-python3 spectrum.py [--samples 65536] [--tones 440,1250]
+python3 examples/spectrum.py [--samples 65536] [--tones 440,1250]
 
 The signal stays on the device from its random numbers to the peaks of its spectrum; numpy's functions and operators on
 device arrays run there. docs/functions.md has all functions.

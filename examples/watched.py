@@ -1,6 +1,6 @@
 """Computes how a plate warms up from one edge, with kernels that report to the control system.
 
-python3 watched.py [--size 256] [--sweeps 400] [--console | --keep-going]
+python3 examples/watched.py [--size 256] [--sweeps 400] [--console | --keep-going]
 
 On the host, while it runs: vgcctl tail 'vm=demo,fn=log', vgcctl watch 'vm=demo', vgcctl snap take; with --console also
 vgcctl send 'vm=demo': lines typed there reach the kernel. The result does not depend on whether anyone watches.

@@ -1,6 +1,6 @@
 // Overlaps copies and kernels in streams, and times them with events.
 //
-//     mynvcc streams.cu -o streams && ./streams
+//     mynvcc examples/cuda/streams.cu -o streams && ./streams
 #include <cstdio>
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
 // Enlarges a picture with a texture, which filters between texels.
 //
-//     mynvcc texture.cu -o texture && ./texture
+//     mynvcc examples/cuda/texture.cu -o texture && ./texture
 #include <cmath>
 #include <cstdio>
 #include <vector>

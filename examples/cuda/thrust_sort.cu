@@ -1,6 +1,6 @@
 // Sorts on the device with Thrust (its headers: pip install nvidia-cuda-cccl, or a CUDA toolkit's).
 //
-//     mynvcc thrust_sort.cu -o thrust_sort && ./thrust_sort
+//     mynvcc examples/cuda/thrust_sort.cu -o thrust_sort && ./thrust_sort
 #include <cstdio>
 
 #include <thrust/device_vector.h>

@@ -1,6 +1,6 @@
 // Adds two vectors: what a first CUDA program does.
 //
-//     mynvcc vector_add.cu -o vector_add && ./vector_add
+//     mynvcc examples/cuda/vector_add.cu -o vector_add && ./vector_add
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
