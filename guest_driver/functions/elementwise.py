@@ -73,7 +73,7 @@ class Elementwise(Group):
     """Functions of single elements of floats, and of integers of 32 and 64 bits.
 
     Operands are arrays and numbers; they are broadcast and converted as numpy does. After merging axes that all arrays
-    broadcast alike there are at most four. `out` is an array for the result.
+    broadcast alike there are at most four. `out` is an array for the result; without a stream, operands may overlap it.
     """
 
     add = _binary("add", "Sums")
@@ -130,6 +130,8 @@ class Elementwise(Group):
             operands = _comparable(operands)
         dtype = _loop_type(name, operands)
         arrays = self.common(*operands, dtype=dtype)
+        if stream is None:  # otherwise a copy would not wait for the stream's work, and the host refuses the call
+            arrays = [array.copy() if _is_overwritten(array, out) else array for array in arrays]
         shape = _broadcast([array.shape for array in arrays])
         result_type = np.dtype(bool) if name in COMPARISONS else dtype
         call = Call(self._host, (*arrays, out), stream)
@@ -166,6 +168,15 @@ class Elementwise(Group):
         lengths, (steps,) = _merged(a.shape, [a.shape])
         name = f"math.convert_{TYPES[a.dtype]}"
         call.run(name, *lengths, In(a), *steps, Out(out), CONVERSIONS[out.dtype])
+
+
+def _is_overwritten(array: Array, out: Array | None) -> bool:
+    """Whether writing the result changes elements of an operand before they are read."""
+    if not isinstance(array, DeviceArray) or not isinstance(out, DeviceArray) or array.size * out.size == 0:
+        return False
+    is_same = (array.address, array.shape, array.dtype) == (out.address, out.shape, out.dtype)
+    begin, end = out.address, out.address + out.nbytes
+    return not is_same and array.address < end and begin < array.address + array.nbytes
 
 
 def _promoted(operands: Sequence[Operand]) -> np.dtype[Any]:

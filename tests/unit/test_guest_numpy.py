@@ -319,6 +319,17 @@ def test_parts_are_changed_in_place(dev: vgc.Device) -> None:
     assert np.array_equal(array.get(), numbers)
 
 
+def test_operands_may_overlap_what_is_written(dev: vgc.Device) -> None:
+    array, numbers = dev.to_device(A), A.copy()
+    for one in (array, numbers):
+        one[:] += one[0]
+        one[1] -= one[1, 2:]
+        row = one.reshape(6)
+        row[1:] *= row[:-1]
+        np.negative(row[:-2], out=row[2:])
+    assert np.array_equal(array.get(), numbers)
+
+
 def test_named_functions_of_numpy_arrays(dev: vgc.Device) -> None:
     np.testing.assert_allclose(dev.math.add(A, B), A + B)
     np.testing.assert_allclose(dev.math.divide(A, 2, out=np.empty_like(A)), A / 2)
