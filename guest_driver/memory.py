@@ -45,12 +45,11 @@ def numbers_of(given: Any) -> tuple[int, ...]:
 
     :raise TypeError: one is no whole number.
     """
+    numbers = given if isinstance(given, Iterable) and not hasattr(given, "__index__") else (given,)
     try:
-        return (operator.index(given),)
+        return tuple(operator.index(number) for number in numbers)
     except TypeError:
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise
-    return tuple(operator.index(number) for number in given)
+        raise TypeError(f"{given!r}; allowed: a whole number, or several") from None
 
 
 class DeviceMemory:

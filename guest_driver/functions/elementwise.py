@@ -116,7 +116,8 @@ class Elementwise(Group):
         return result_of(out)
 
     def common(self, *operands: Operand, dtype: np.dtype[Any] | None = None) -> list[Array]:
-        """Converts operands to one type, numpy's for them unless it is given; numbers become arrays."""
+        """Converts operands to one type, numpy's for them unless it is given; numbers and sequences become arrays."""
+        operands = tuple(map(operand_of, operands))
         wanted = _promoted(operands) if dtype is None else dtype
         return [self._as(operand, wanted) for operand in operands]
 
@@ -126,6 +127,7 @@ class Elementwise(Group):
         :raise TypeError: the function does not take operands of these types, or `out` cannot hold the result.
         :raise errors.InvalidArgument: the shapes cannot be broadcast, or `out` has a different shape.
         """
+        operands = tuple(map(operand_of, operands))
         if name in COMPARISONS:
             operands = _comparable(operands)
         dtype = _loop_type(name, operands)
@@ -168,6 +170,12 @@ class Elementwise(Group):
         lengths, (steps,) = _merged(a.shape, [a.shape])
         name = f"math.convert_{TYPES[a.dtype]}"
         call.run(name, *lengths, In(a), *steps, Out(out), CONVERSIONS[out.dtype])
+
+
+def operand_of(value: Any) -> Any:
+    """Operand that is an array or a number: sequences become numpy arrays."""
+    is_ready = isinstance(value, DeviceArray | np.ndarray | np.generic | int | float | complex)
+    return value if is_ready else np.asarray(value)
 
 
 def _is_overwritten(array: Array, out: Array | None) -> bool:

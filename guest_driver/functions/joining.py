@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import Array, axis_of
 from guest_driver.functions.elementwise import Elementwise
@@ -19,7 +17,7 @@ def concatenate(host: Host, arrays: Sequence[Any], axis: int | None = 0) -> Devi
 
     :raise errors.InvalidArgument: it is another axis, or the other lengths differ.
     """
-    found = [array.reshape(-1) if axis is None else array for array in _common(host, arrays)]
+    found = [array.reshape(-1) if axis is None else array for array in Elementwise(host).common(*arrays)]
     for array in found:
         if axis_of(array, 0 if axis is None else axis) != 0:
             raise InvalidArgument(f"axis {axis} of shape {array.shape}; allowed: the first axis, or None")
@@ -36,17 +34,11 @@ def stack(host: Host, arrays: Sequence[Any], axis: int = 0) -> DeviceArray:
     """
     if axis != 0:
         raise InvalidArgument(f"axis {axis}; allowed: 0, the first axis of the result")
-    found = _common(host, arrays)
+    found = Elementwise(host).common(*arrays)
     for array in found:
         if array.shape != found[0].shape:
             raise InvalidArgument(f"arrays of shapes {found[0].shape} and {array.shape}; allowed: one shape for all")
     return _joined(host, [array.reshape((1, *array.shape)) for array in found])
-
-
-def _common(host: Host, arrays: Sequence[Any]) -> list[Array]:
-    """Arrays of one type."""
-    given = [array if isinstance(array, DeviceArray) else np.asarray(array) for array in arrays]
-    return Elementwise(host).common(*given)
 
 
 def _joined(host: Host, arrays: Sequence[Array]) -> DeviceArray:

@@ -14,7 +14,7 @@ from guest_driver.errors import InvalidArgument
 from guest_driver.functions.blas import Blas
 from guest_driver.functions.call import FLOATS, TYPES, dtypes_of
 from guest_driver.functions.counting import Counting
-from guest_driver.functions.elementwise import ALLOWED, Elementwise
+from guest_driver.functions.elementwise import ALLOWED, Elementwise, operand_of
 from guest_driver.functions.fft import Fourier
 from guest_driver.functions.host import Host
 from guest_driver.functions.joining import concatenate, stack
@@ -53,7 +53,7 @@ class NumpyProtocols:
 
         :raise TypeError: the function, or an option, is not available on the device; the text says which are.
         """
-        operands = [_operand(value) for value in inputs]
+        operands = [operand_of(value) for value in inputs]
         if method == "__call__" and options.keys() <= {"out"}:
             (out,) = options.get("out", (None,))
             return self._apply(ufunc, operands, out)
@@ -135,7 +135,7 @@ class NumpyProtocols:
 
     def _refuse(self, what: str) -> NoReturn:
         known = sorted({"matmul", *(ufunc.__name__ for ufunc in SWAPPED), *ALLOWED, *self._handlers()})
-        close = [f"numpy.{name}" for name in difflib.get_close_matches(what.removeprefix("numpy."), known)]
+        close = [f"numpy.{name}" for name in difflib.get_close_matches(what.removeprefix("numpy."), known, cutoff=0.75)]
         hint = f" (close: {', '.join(close)})" if close else ""
         raise TypeError(
             f"{what} is not available for device arrays{hint}; docs/guest.md lists functions that are, and .get() gives a "
@@ -149,7 +149,7 @@ class NumpyProtocols:
         return Blas(self._host).matmul(*arrays)
 
     def _dot(self, a: Any, b: Any) -> Any:
-        arrays = Elementwise(self._host).common(_operand(a), _operand(b))
+        arrays = Elementwise(self._host).common(a, b)
         if not all(array.shape for array in arrays):
             return Elementwise(self._host).multiply(*arrays)
         if max(len(array.shape) for array in arrays) > 2 and len(arrays[1].shape) > 1:
@@ -158,7 +158,7 @@ class NumpyProtocols:
         return self._matmul("products", *arrays)
 
     def _outer(self, a: Any, b: Any) -> Any:
-        left, right = Elementwise(self._host).common(_operand(a), _operand(b))
+        left, right = Elementwise(self._host).common(a, b)
         return Elementwise(self._host).multiply(left.reshape((-1, 1)), right.reshape((1, -1)))
 
     def _mean(self, a: DeviceArray, axis: Any = None, keepdims: bool = False) -> Any:
@@ -186,12 +186,6 @@ class NumpyProtocols:
         array = self._empty_like(a, dtype, shape)
         array.fill(fill_value)
         return array
-
-
-def _operand(value: Any) -> Any:
-    """Operand that is an array or a number: sequences become numpy arrays."""
-    is_ready = isinstance(value, DeviceArray | np.ndarray | np.generic | int | float | complex)
-    return value if is_ready else np.asarray(value)
 
 
 def _is_square(base: Any, exponent: Any) -> bool:
