@@ -137,7 +137,7 @@ def _run(
     """
     try:
         return list(_results(method(**values)))
-    except (InvalidArgument, TypeError) as error:
+    except (ValueError, TypeError) as error:
         begin = re.match(r"\w*", str(error))
         origin = origins.get(begin.group()) if begin else None
         raise InvalidArgument(f"{origin or name}: {error}") from None
@@ -281,8 +281,8 @@ def _registered(device: Device, name: str) -> Function:
         return device.function(name)
     except NotFound as error:
         stem = SUFFIX.sub("", name).rpartition(".")[2]
-        close = [known for group in GROUPS for known in _methods(device, group) if known.rpartition(".")[2] == stem]
-        hint = f"; built-in functions of that name: {', '.join(close)}" if close else ""
+        close = [known for group in GROUPS for known in _methods(device, group) if stem in known.split(".")]
+        hint = f"; built-in functions: {', '.join(close)}" if close else ""
         raise NotFound(f"{error}{hint}") from None
 
 

@@ -41,13 +41,11 @@ def _whole(text: str) -> int:
     return int(text, 0)
 
 
-def _number(text: str) -> complex:
-    for kind in (_whole, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return complex(text)
+def _number(text: str) -> float:
+    try:
+        return _whole(text)
+    except ValueError:
+        return float(text)
 
 
 def _several(text: str) -> tuple[int, ...]:

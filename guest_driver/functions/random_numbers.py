@@ -95,7 +95,7 @@ class RandomNumbers(Group):
 def _suffix(dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
     suffix = TYPES.get(dtype)
     if suffix is None or suffix not in allowed:
-        raise TypeError(f"random numbers of {dtype}; allowed: {dtypes_of(allowed)}")
+        raise TypeError(f"dtype is {dtype}; allowed: {dtypes_of(allowed)}")
     return suffix
 
 

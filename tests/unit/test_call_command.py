@@ -141,6 +141,9 @@ def test_functions_without_arrays(dev: vgc.Device) -> None:
         ),
         ("reduce.sum --in a.npy --set axis=0 --set axis=1", "--set axis=1: axis is set already, by --set axis=0; allo"),
         ("blas.gemm --in a.npy --in a.npy", "--in a.npy: a has 3 columns and b has 2 rows"),
+        ("math.power --in a.npy --set b=1j", "--set b=1j; allowed: a number"),
+        ("random.normal --set shape=-3 --set seed=1", "--set shape=-3: shape (-3,); allowed: extents of 0 and more"),
+        ("random.normal --set shape=3 --set seed=1 --set dtype=float16", "--set dtype=float16: dtype is float16; allo"),
         ("blas.gemm --in a.npy --in x.npy", "blas.gemm: arrays of different types"),
         ("blas.gemv --in a.npy --in x.npy --set beta=1", "blas.gemv: arrays of different types"),
         (
@@ -159,7 +162,7 @@ def test_refusals(dev: vgc.Device, fake: FakeDevice, words: str, text: str) -> N
 
 @pytest.mark.parametrize("name", ["gemm", "gemm_f32", "lapack.gemm"])
 def test_name_without_its_group_is_suggested(dev: vgc.Device, name: str) -> None:
-    with pytest.raises(vgc.NotFound, match=rf"no function '{name}'.*; built-in functions of that name: blas\.gemm$"):
+    with pytest.raises(vgc.NotFound, match=rf"no function '{name}'.*; built-in functions: blas\.gemm$"):
         call(dev, f"{name} --in a.npy --in b.npy --out c.npy")
 
 

@@ -206,7 +206,7 @@ def test_distributions(dev: vgc.Device) -> None:
 
 
 def test_refusals_of_random_numbers(dev: vgc.Device) -> None:
-    with pytest.raises(TypeError, match="random numbers of int32; allowed: float32, float64"):
+    with pytest.raises(TypeError, match="dtype is int32; allowed: float32, float64"):
         dev.random.uniform(3, "int32", seed=0)
     with pytest.raises(vgc.InvalidArgument, match="offset is 18446744073709551616; allowed: -2"):
         dev.random.bits(3, seed=0, offset=2**64)
