@@ -275,7 +275,7 @@ def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
 def _registered(device: Device, name: str) -> Function:
     """Function of the VM.
 
-    :raise errors.NotFound: there is none; the text names built-in functions that may be meant.
+    :raise errors.NotFound: nothing has the name; the text has built-in functions that may be meant.
     """
     try:
         return device.function(name)

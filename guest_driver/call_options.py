@@ -24,7 +24,7 @@ class Given:
 def value_of(given: Given, text: str, annotation: str) -> Any:
     """Value of an option whose parameter has this annotation.
 
-    :raise errors.InvalidArgument: it is none; the text names the option and what is allowed.
+    :raise errors.InvalidArgument: the text is not understood; the message names the option and what is allowed.
     """
     kind = annotation.removesuffix(" | None")
     parse, allowed = KINDS[kind]
