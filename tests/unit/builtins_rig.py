@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import os
 import random
 import struct
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -108,17 +110,25 @@ def params_of(builtin: Any) -> list[Param]:
 class Buffer:
     """Memory of an array between canaries, at a multiple of 64 bytes plus `shift`.
 
-    `guard` is the number of bytes of a canary. What is shared is the same memory in processes that are forked off.
+    `guard` is the number of bytes of a canary. Other processes map what is shared by its descriptor `fd`.
     """
+
+    fd: int
 
     def __init__(self, content: bytes, shift: int = 0, guard: int = GUARD, *, is_shared: bool = False) -> None:
         size = len(content) + 2 * guard + 64 + shift
-        self.memory = np.frombuffer(mmap.mmap(-1, size), np.uint8) if is_shared else np.empty(size, np.uint8)
+        self.memory = self._share(size) if is_shared else np.empty(size, np.uint8)
         self.memory[:] = 0xA5
         self.begin = (-(self.memory.ctypes.data + guard) % 64) + guard + shift
         self.size = len(content)
         self.memory[self.begin : self.begin + self.size] = np.frombuffer(content, dtype=np.uint8)
         self.before = self.memory.copy()
+
+    def _share(self, size: int) -> Array:
+        self.fd = os.memfd_create("buffer")
+        weakref.finalize(self, os.close, self.fd)
+        os.ftruncate(self.fd, size)
+        return np.frombuffer(mmap.mmap(self.fd, size), np.uint8)
 
     @property
     def address(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import multiprocessing
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,6 +17,18 @@ from tests.unit.builtins_rig import DTYPES, Array
 TYPES: Final = ("i32", "i64", "u32", "u64", "f32", "f64")
 GUARD: Final = 1 << 20
 """Bytes of canaries. Sorting has been seen to leave its array by that much."""
+
+WRITER: Final = """
+import itertools, mmap, sys
+
+fd, begin, size = map(int, sys.argv[1:])
+memory = mmap.mmap(fd, 0)
+contents = [sys.stdin.buffer.read(size) for _ in range(2)]
+print("begun", flush=True)
+for content in itertools.cycle(contents):
+    memory[begin : begin + size] = content
+"""
+"""Program that changes memory for as long as it lives."""
 
 
 def buffers_of(arrays: dict[str, Array]) -> dict[str, rig.Buffer]:
@@ -34,25 +46,22 @@ def inside(buffer: rig.Buffer, dtype: Any) -> Array:
     return buffer.memory[buffer.begin : buffer.begin + buffer.size].view(dtype)
 
 
-def change(elements: Array, values: tuple[Any, Any], has_begun: Any) -> None:
-    has_begun.set()
-    for value in itertools.cycle(values):
-        elements[...] = value
-
-
 @contextlib.contextmanager
-def changing(elements: Array, values: tuple[Any, Any]) -> Iterator[None]:
-    """A process writes one value and then another to all elements, again and again."""
-    fork = multiprocessing.get_context("fork")
-    has_begun = fork.Event()
-    process = fork.Process(target=change, args=(elements, values, has_begun), daemon=True)
-    process.start()
-    try:
-        has_begun.wait()
-        yield
-    finally:
-        process.kill()
-        process.join()
+def changing(buffer: rig.Buffer, dtype: Any, values: tuple[Any, Any], part: slice = slice(None)) -> Iterator[None]:
+    """A process writes one value and then another to the elements, again and again."""
+    elements = inside(buffer, dtype)[part]
+    contents = b"".join(np.full(elements.shape, value, dtype).tobytes() for value in values)
+    begin = elements.ctypes.data - buffer.memory.ctypes.data
+    words = [sys.executable, "-I", "-c", WRITER, *map(str, (buffer.fd, begin, elements.nbytes))]
+    with subprocess.Popen(words, pass_fds=[buffer.fd], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+            process.stdin.write(contents)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"begun\n"
+            yield
+        finally:
+            process.kill()
 
 
 def call_often(builtin: Any, block: Any, buffers: dict[str, rig.Buffer], calls: int = 100) -> None:
@@ -95,7 +104,7 @@ def test_keys_are_sorted_apart_from_the_memory_of_the_vm(dtype: str) -> None:
     builtin = rig.named(f"sort.keys_{dtype}")
     block = packed(builtin, buffers, outer=1, n=n)
     out = inside(buffers["out"], keys.dtype)
-    with changing(out[n // 2 : n // 2 + 9], (0, 9)):
+    with changing(buffers["out"], keys.dtype, (0, 9), slice(n // 2, n // 2 + 9)):
         for _ in range(100):
             call_often(builtin, block, buffers, 1)
             assert np.all(out[: n // 2] == 7)
@@ -108,7 +117,7 @@ def test_numbers_that_change_are_counted_in_their_bins(dtype: str, bins: int) ->
     n = 300_000
     buffers = buffers_of({"in": np.zeros(n, DTYPES[dtype]), "counts": np.zeros(bins, np.int64)})
     builtin = rig.named(f"count.bincount_{dtype}")
-    with changing(inside(buffers["in"], DTYPES[dtype]), (1, np.iinfo(DTYPES[dtype]).max)):
+    with changing(buffers["in"], DTYPES[dtype], (1, np.iinfo(DTYPES[dtype]).max)):
         call_often(builtin, packed(builtin, buffers, n=n, bins=bins), buffers)
 
 
@@ -128,7 +137,7 @@ def test_sparse_matrix_that_changes_is_read_in_its_memory(index: str, changed: s
     builtin = rig.named(f"sparse.spmv_f32_{index}")
     block = packed(builtin, buffers, rows=rows, columns=columns, nonzeros=rows * each, alpha=1, beta=1)
     hostile = np.full_like(arrays[changed], np.iinfo(dtype).max // 2)
-    with changing(inside(buffers[changed], dtype), (arrays[changed], hostile)):
+    with changing(buffers[changed], dtype, (arrays[changed], hostile)):
         call_often(builtin, block, buffers)
 
 
@@ -141,5 +150,5 @@ def test_divisor_that_becomes_zero_is_no_fault(name: str, dtype: str) -> None:
     buffers = buffers_of({"a": a, "b": b, "out": a})
     strides = {"shape0": 1, "shape1": 1, "shape2": 1, "shape3": n, "a_stride3": 1, "b_stride3": 1}
     builtin = rig.named(f"math.{name}_{dtype}")
-    with changing(inside(buffers["b"], DTYPES[dtype]), (0, -1 if least < 0 else 1)):
+    with changing(buffers["b"], DTYPES[dtype], (0, -1 if least < 0 else 1)):
         call_often(builtin, packed(builtin, buffers, **strides), buffers)

@@ -139,11 +139,17 @@ def test_functions_without_arrays(dev: vgc.Device) -> None:
             "random.bits --set shape=3 --set seed=1 --in a.npy --in a.npy",
             "--in a.npy: random.bits takes up to 1 arrays: out",
         ),
-        ("reduce.sum --in a.npy --set axis=0 --set axis=1", "--set axis=1: axis is set already, by --set axis=0; allo"),
+        (
+            "reduce.sum --in a.npy --set axis=0 --set axis=1",
+            "--set axis=1: axis is set already, by --set axis=0; allow",
+        ),
         ("blas.gemm --in a.npy --in a.npy", "--in a.npy: a has 3 columns and b has 2 rows"),
         ("math.power --in a.npy --set b=1j", "--set b=1j; allowed: a number"),
         ("random.normal --set shape=-3 --set seed=1", "--set shape=-3: shape (-3,); allowed: extents of 0 and more"),
-        ("random.normal --set shape=3 --set seed=1 --set dtype=float16", "--set dtype=float16: dtype is float16; allo"),
+        (
+            "random.normal --set shape=3 --set seed=1 --set dtype=float16",
+            "--set dtype=float16: dtype is float16; allow",
+        ),
         ("blas.gemm --in a.npy --in x.npy", "blas.gemm: arrays of different types"),
         ("blas.gemv --in a.npy --in x.npy --set beta=1", "blas.gemv: arrays of different types"),
         (
