@@ -118,7 +118,7 @@ PLANTED_BUGS: Final = {
 @pytest.mark.parametrize(("target", "source", "sound", "planted"), PLANTED_BUGS.values(), ids=PLANTED_BUGS)
 def test_corpus_detects_a_planted_bug(tmp_path: Path, target: str, source: str, sound: str, planted: str) -> None:
     mirror = tmp_path / "tree"
-    for folder in ("virtio_proto", "vhost_backend/dataplane", "tests/fuzz"):
+    for folder in ("virtio_proto", "vhost_backend/dataplane", "vhost_backend/builtins", "tests/fuzz"):
         shutil.copytree(ROOT / folder, mirror / folder)
     text = (mirror / source).read_text()
     assert text.count(sound) == 1, "the planted bug no longer fits the source"
