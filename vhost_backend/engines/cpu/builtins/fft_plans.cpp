@@ -1,5 +1,6 @@
 // Tables of Fourier transforms.
 #include "fft_plans.h"
+#include "fft_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -65,7 +66,7 @@ template <class Table> std::shared_ptr<const Table> table_for(uint64_t length, b
         std::lock_guard guard(building);
         found = kept.find(&kind<Table>, length, alone);
         if (found == nullptr) {
-            auto table = std::make_shared<const Table>(length, alone);
+            auto table = make_table<Table>(length, alone);
             kept.keep({table, &kind<Table>, length, table->footprint(), alone});
             return table;
         }
