@@ -214,6 +214,14 @@ def test_workspace_that_keeps_guards_of_a_grid_is_not_used(host: GuestHost, dev:
     assert dev.info().generation == 1
 
 
+def test_small_calls_take_no_memory_of_the_vm(dev: vgc.Device) -> None:
+    x, norm = dev.to_device(np.full(1000, 2.0)), dev.zeros(1, "float64")
+    used = dev.usage().memory_used_bytes
+    dev.function("blas.nrm2_f64")[1, 1](1000, x, 1, norm)
+    assert norm.get()[0] == pytest.approx(np.sqrt(4000))
+    assert dev.usage().memory_used_bytes == used
+
+
 def test_ids_outlast_the_worker_and_its_replacement(host: GuestHost, dev: vgc.Device) -> None:
     async def migrate(daemon: Daemon) -> MigrationReport:
         vm = next(iter(daemon.vms.values()))

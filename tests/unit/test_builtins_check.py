@@ -190,12 +190,15 @@ def test_small_calls_are_one_block() -> None:
     builtin = rig.named("sort.unique_f32")
     x, out, count = (rig.Buffer(bytes(400)), rig.Buffer(bytes(400)), rig.Buffer(bytes(8)))
     block = rig.pack(builtin, {"in": x.address, "n": 100, "out": out.address, "count": count.address})
-    size = rig.lib().vgc_cpu_builtin_workspace(builtin, block, 8)
-    workspace = rig.Buffer(bytes(size))
+    assert rig.lib().vgc_cpu_builtin_workspace(builtin, block, 8) == 0
+    workspace = rig.Buffer(bytes(rig.SMALL))
     steps = rig.ffi.new("struct vgc_cpu_step[]", 64)
     pointer = rig.ffi.cast("void *", workspace.address)
     assert rig.lib().vgc_cpu_builtin_plan(builtin, block, pointer, 8, steps) == 1
     assert steps[0].blocks == 1
+    steps[0].run(steps, 0)
+    workspace.check(written=True)
+    assert int.from_bytes(count.content(), "little") == 1
 
 
 def test_missing_openblas_leaves_the_other_functions() -> None:
