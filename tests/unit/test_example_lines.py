@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -22,6 +23,8 @@ def test_programs_in_c_are_compiled(example: Path, tmp_path: Path) -> None:
     assert found is not None
     words = shlex.split(found.group(1))
     words[words.index("-o") + 1] = str(tmp_path / "program")
+    if sanitizers := os.environ.get("VGC_SANITIZE"):  # the library in build/ is built with them then
+        words.append(f"-fsanitize={sanitizers}")
     subprocess.run(words, cwd=REPOSITORY, check=True)
     assert (tmp_path / "program").exists()
 
