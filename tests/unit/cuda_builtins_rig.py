@@ -1,0 +1,135 @@
+"""Calls of built-in functions as the CUDA engine plans them, launched on the software GPU.
+
+Tests of the CPU engine's built-in functions run on this side, too: a test file that uses the fixture `cuda_builtins`
+names them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import cffi
+import pytest
+
+from tests.limits import HANGS_AFTER_S
+from tests.unit import builtins_rig, cpu_rig
+from vhost_backend._dataplane import ffi as dataplane_ffi
+from vhost_backend.engines.base import FunctionInfo
+from vhost_backend.engines.cpu.toolchain import COMPILER
+from vhost_backend.engines.cuda.builtins import sources
+from virtio_proto import codegen
+from virtio_proto.schema import Status
+
+FOLDER: Final = sources.HERE
+TABLE: Final = builtins_rig.ROOT / "vhost_backend/builtins"
+CACHE: Final = builtins_rig.ROOT / "build/cuda-builtins"
+MOST_LAUNCHES: Final = 64
+
+_ffi: Final = cffi.FFI()
+_ffi.cdef(codegen.declarations(FOLDER / "cuda_builtins.h"))
+
+
+def _kept(name: str, inputs: list[Path], make: Callable[[Path], None]) -> Path:
+    """A file that `make` makes from inputs, kept until these change."""
+    digest = hashlib.sha256()
+    for path in inputs:
+        digest.update(path.read_bytes())
+    kept = CACHE / f"{digest.hexdigest()[:16]}-{name}"
+    if not kept.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = kept.with_suffix(f".{os.getpid()}")
+        make(made)
+        made.rename(kept)
+    return kept
+
+
+@cache
+def planner() -> Any:
+    """The planner's functions."""
+    code = [*sorted(FOLDER.glob("*.c")), *sorted(TABLE.glob("*.c"))]
+    headers = [*FOLDER.glob("*.h"), *TABLE.glob("*.h")]
+    flags = ["-std=c11", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wshadow"]
+
+    def make(path: Path) -> None:
+        argv: list[str | Path] = ["gcc", *flags, f"-I{builtins_rig.ROOT}", "-o", path, *code]
+        subprocess.run(argv, check=True, timeout=HANGS_AFTER_S)
+
+    return _ffi.dlopen(str(_kept("planner.so", [*code, *sorted(headers)], make)))
+
+
+@cache
+def image(module: str) -> bytes:
+    """A module's image for the software GPU."""
+    inputs = [COMPILER, *sorted(path for path in FOLDER.iterdir() if path.suffix in (".cu", ".cuh", ".h"))]
+
+    def make(path: Path) -> None:
+        path.write_bytes(cpu_rig.compile_image(sources.source(module))[0])
+
+    return _kept(f"{module}.image", inputs, make).read_bytes()
+
+
+class Side:
+    """Software GPU with the modules that calls have needed so far."""
+
+    def __init__(self, engine: cpu_rig.Rig) -> None:
+        self._engine = engine
+        self._modules: dict[str, dict[str, FunctionInfo]] = {}
+
+    def kernel(self, module: str, name: str) -> FunctionInfo:
+        if module not in self._modules:
+            program = self._engine.load_image(image(module))
+            self._modules[module] = {function.name: function for function in program.functions}
+        return self._modules[module][name]
+
+    def launch(self, launch: Any) -> None:
+        function = self.kernel(_text(launch.module), _text(launch.kernel))
+        params = bytes(_ffi.buffer(launch.params, launch.param_bytes))
+        op, _keep = cpu_rig.make_launch(function, launch.blocks, launch.threads, [params], launch.shared_bytes)
+        size = self._engine.engine.handle.ops.launch_bytes(self._engine.engine.handle, op)
+        workspace = builtins_rig.Buffer(bytes(size))
+        op.workspace = workspace.address
+        status = self._engine.submit(op)
+        assert status == Status.OK, f"{_text(launch.kernel)}: {Status(status).name}: {dataplane_ffi.string(op.error)!r}"
+
+    def run(
+        self, builtin: Any, block: Any, pes: int = 3, seed: int = 0, *, after_step: Callable[[int], None] | None = None
+    ) -> None:
+        """Plans a checked call for `pes` SMs, launches it, and reads its status; like `builtins_rig.run`."""
+        lib, known = planner(), _ffi.cast("struct vgc_builtin *", int(builtins_rig.ffi.cast("uintptr_t", builtin)))
+        params = _ffi.cast("void *", int(builtins_rig.ffi.cast("uintptr_t", block)))
+        size = lib.cuda_builtin_workspace(known, params, pes)
+        workspace = builtins_rig.Buffer(random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0)))
+        launches = _ffi.new("struct cuda_builtin_launch[]", MOST_LAUNCHES)
+        count = lib.cuda_builtin_plan(known, params, pes, workspace.address, launches)
+        assert count <= MOST_LAUNCHES
+        for i in range(count):
+            self.launch(launches[i])
+            if after_step is not None:
+                after_step(i)
+        workspace.check(written=True)
+        if lib.cuda_builtin_may_fail(known) and count > 0:
+            failed = lib.cuda_builtin_failed(int.from_bytes(workspace.content()[:4], "little"))
+            if failed != _ffi.NULL:
+                raise builtins_rig.FailedError(_text(failed))
+
+
+def _text(value: Any) -> str:
+    text = _ffi.string(value)
+    assert isinstance(text, bytes)
+    return text.decode()
+
+
+@pytest.fixture(scope="module")
+def cuda_builtins() -> Iterator[Side]:
+    """Calls of `builtins_rig` run on the software GPU, as the CUDA engine plans them."""
+    with cpu_rig.rig(2) as engine, pytest.MonkeyPatch.context() as patch:
+        side = Side(engine)
+        patch.setattr(builtins_rig, "run", side.run)
+        yield side

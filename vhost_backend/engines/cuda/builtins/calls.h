@@ -1,0 +1,88 @@
+/* Parameters of kernels, which planners fill in: the same for C and CUDA C. Addresses are those of device memory. */
+#ifndef CUDA_BUILTINS_CALLS_H
+#define CUDA_BUILTINS_CALLS_H
+
+typedef unsigned long long u64;
+typedef long long i64;
+typedef unsigned int u32;
+typedef int i32;
+
+enum {
+    THREADS = 256, /* of a block */
+    AXES = 4,
+};
+
+/* ---- math ----------------------------------------------------------------------------------------------------- */
+
+/* Operations of kernels that have several: they take less time than loading elements does. */
+enum math_operation {
+    MATH_ADD,
+    MATH_SUBTRACT,
+    MATH_MULTIPLY,
+    MATH_MAXIMUM,
+    MATH_MINIMUM,
+    MATH_EQUAL,
+    MATH_NOT_EQUAL,
+    MATH_LESS,
+    MATH_LESS_EQUAL,
+    MATH_NEGATIVE,
+    MATH_ABSOLUTE,
+    MATH_SQUARE,
+    MATH_SIGN,
+    MATH_SQRT,
+    MATH_RECIPROCAL,
+    MATH_FLOOR,
+    MATH_CEIL,
+    MATH_RINT,
+    MATH_TRUNC,
+};
+
+/* Elements `count`, whose places follow from axes, the innermost first. */
+struct math_call {
+    u64 count;
+    u64 length[AXES];
+    u64 a_stride[AXES];
+    u64 b_stride[AXES];
+    u64 a, b, out;
+    u32 rank;      /* axes that are used, 1 or more */
+    u32 operation; /* enum math_operation; of conversions: the type of out, as requests number it */
+};
+
+/* ---- reduce, and sums of products ------------------------------------------------------------------------------- */
+
+/* Threads of a block for an array (outer, n, inner): each has a column, and some of the terms of a row. All three are
+ * powers of two, whose product is THREADS. */
+struct fold_shape {
+    u32 columns; /* threads along inner */
+    u32 lanes;   /* threads along n, whose folds are folded */
+    u32 rows;    /* threads along outer */
+    u32 pieces;  /* of n, each of which another block folds */
+    u64 piece;   /* terms of a piece */
+    u64 outer, n, inner;
+    u64 tiles; /* blocks of all results: (row tiles, column tiles) */
+};
+
+struct reduce_call {
+    struct fold_shape shape;
+    u64 in, out;
+    u32 reads_parts;  /* 1: in has folds of pieces */
+    u32 writes_parts; /* 1: out is (pieces, outer, inner) of folds */
+};
+
+/* ---- scan ------------------------------------------------------------------------------------------------------- */
+
+enum {
+    SCAN_ITEMS = 8, /* elements of a thread */
+    SCAN_TILE = THREADS * SCAN_ITEMS,
+};
+
+struct scan_call {
+    u64 in, out;
+    u64 before; /* (outer, tiles): folds of tiles, then of all tiles before; 0: rows have one tile */
+    u64 outer, n;
+    u64 tiles;     /* of a row */
+    u32 lanes;     /* threads of a row; THREADS if rows have several tiles */
+    u32 exclusive; /* 1: without the element itself */
+};
+
+#endif

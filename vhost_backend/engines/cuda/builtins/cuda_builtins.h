@@ -1,0 +1,53 @@
+/* Built-in functions on the CUDA engine: plans of calls.
+ *
+ * A call is a list of launches, in order, of kernels in the modules (`*.cu`) of this folder. Nothing here calls CUDA.
+ * README.md says how the engine is to use it. */
+#ifndef CUDA_BUILTINS_H
+#define CUDA_BUILTINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vgc_builtin;
+
+enum {
+    CUDA_BUILTIN_LAUNCHES = 64,   /* most launches of a call */
+    CUDA_BUILTIN_ALIGNMENT = 256, /* of workspaces */
+    CUDA_BUILTIN_NAME = 48,       /* bytes of a kernel's name, with its zero */
+    CUDA_BUILTIN_PARAMS = 256,    /* most bytes of a parameter block */
+};
+
+struct cuda_builtin_launch {
+    const char *module; /* name of the module's file, without its ending */
+    char kernel[CUDA_BUILTIN_NAME];
+    uint32_t blocks, threads; /* along x */
+    uint32_t shared_bytes;    /* dynamic ones, at most 48 KiB */
+    uint32_t param_bytes;
+    uint64_t params[CUDA_BUILTIN_PARAMS / 8]; /* the kernel's only parameter, a struct */
+};
+
+/* Status words, which kernels write to the first four bytes of a workspace. */
+enum cuda_builtin_status {
+    CUDA_BUILTIN_OK = 0,
+    CUDA_BUILTIN_NO_BIN = 1,
+    CUDA_BUILTIN_WRONG_ROW = 2,
+    CUDA_BUILTIN_WRONG_COLUMN = 3,
+};
+
+/* Bytes of scratch memory of a call, whose parameters and ranges have been checked; 0: it takes none. */
+uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms);
+
+/* Plans a call: fills in launches (there is room for CUDA_BUILTIN_LAUNCHES) and returns their number, 0 if nothing is
+ * to be done. `workspace` is an address of device memory at a multiple of CUDA_BUILTIN_ALIGNMENT, whose contents may be
+ * anything; it belongs to the call until its last launch has ended. */
+uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
+                           struct cuda_builtin_launch *launches);
+
+/* Whether a call may fail because of data in the VM's memory. Only then its workspace begins with a status word, which
+ * its first launch clears. */
+bool cuda_builtin_may_fail(const struct vgc_builtin *builtin);
+
+/* Why a call failed; NULL: it did not. The text stays. */
+const char *cuda_builtin_failed(uint32_t status);
+
+#endif

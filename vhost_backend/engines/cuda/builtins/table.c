@@ -1,0 +1,65 @@
+/* Plans of calls: the table of groups, and texts. */
+#include "cuda_builtins.h"
+
+#include "planners.h"
+
+#include <string.h>
+
+static const struct group {
+    const char *name;
+    void (*plan)(struct plan *plan, const void *params);
+} GROUPS[] = {
+    {"math", plan_math},
+    {"reduce", plan_reduce},
+    {"scan", plan_scan},
+};
+
+enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
+
+static const struct group *group_of(const struct vgc_builtin *builtin)
+{
+    uint32_t i = 0;
+    while (i + 1 < NUM_GROUPS && strncmp(builtin->name, GROUPS[i].name, strcspn(builtin->name, ".")) != 0)
+        i++;
+    return &GROUPS[i];
+}
+
+static struct plan make(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
+                        struct cuda_builtin_launch *launches)
+{
+    const struct group *group = group_of(builtin);
+    struct plan plan = {builtin, group->name, num_sms, workspace, 0, launches, 0};
+    group->plan(&plan, params);
+    return plan;
+}
+
+uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms)
+{
+    return make(builtin, params, num_sms, 0, NULL).bytes;
+}
+
+uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
+                           struct cuda_builtin_launch *launches)
+{
+    return make(builtin, params, num_sms, workspace, launches).num_launches;
+}
+
+bool cuda_builtin_may_fail(const struct vgc_builtin *builtin)
+{
+    return builtin->function == VGC_FN_BINCOUNT || builtin->function == VGC_FN_SPMV_I32 ||
+           builtin->function == VGC_FN_SPMV_I64;
+}
+
+const char *cuda_builtin_failed(uint32_t status)
+{
+    switch (status) {
+    case CUDA_BUILTIN_OK:
+        return NULL;
+    case CUDA_BUILTIN_NO_BIN:
+        return "an element of in is negative, or bins or more";
+    case CUDA_BUILTIN_WRONG_ROW:
+        return "row_starts fall, or leave the elements of the matrix";
+    default:
+        return "an index is not a column of the matrix";
+    }
+}
