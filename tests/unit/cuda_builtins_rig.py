@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -36,11 +36,11 @@ _ffi: Final = cffi.FFI()
 _ffi.cdef(codegen.declarations(FOLDER / "cuda_builtins.h"))
 
 
-def _kept(name: str, inputs: list[Path], make: Callable[[Path], None]) -> Path:
+def _kept(name: str, inputs: Iterable[bytes], make: Callable[[Path], None]) -> Path:
     """A file that `make` makes from inputs, kept until these change."""
     digest = hashlib.sha256()
-    for path in inputs:
-        digest.update(path.read_bytes())
+    for content in inputs:
+        digest.update(content)
     kept = CACHE / f"{digest.hexdigest()[:16]}-{name}"
     if not kept.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -61,18 +61,19 @@ def planner() -> Any:
         argv: list[str | Path] = ["gcc", *flags, f"-I{builtins_rig.ROOT}", "-o", path, *code]
         subprocess.run(argv, check=True, timeout=HANGS_AFTER_S)
 
-    return _ffi.dlopen(str(_kept("planner.so", [*code, *sorted(headers)], make)))
+    inputs = (path.read_bytes() for path in (*code, *sorted(headers)))
+    return _ffi.dlopen(str(_kept("planner.so", inputs, make)))
 
 
 @cache
 def image(module: str) -> bytes:
     """A module's image for the software GPU."""
-    inputs = [COMPILER, *sorted(path for path in FOLDER.iterdir() if path.suffix in (".cu", ".cuh", ".h"))]
+    source = sources.source(module)
 
     def make(path: Path) -> None:
-        path.write_bytes(cpu_rig.compile_image(sources.source(module))[0])
+        path.write_bytes(cpu_rig.compile_image(source)[0])
 
-    return _kept(f"{module}.image", inputs, make).read_bytes()
+    return _kept(f"{module}.image", (source.encode(), COMPILER.read_bytes()), make).read_bytes()
 
 
 class Side:

@@ -12,6 +12,13 @@ enum {
     AXES = 4,
 };
 
+/* Status words, which kernels write when a call fails. 0: it did not. */
+enum {
+    NO_BIN = 1,
+    WRONG_ROW = 2,
+    WRONG_COLUMN = 3,
+};
+
 /* ---- math ----------------------------------------------------------------------------------------------------- */
 
 /* Operations of kernels that have several: they take less time than loading elements does. */
@@ -83,6 +90,53 @@ struct scan_call {
     u64 tiles;     /* of a row */
     u32 lanes;     /* threads of a row; THREADS if rows have several tiles */
     u32 exclusive; /* 1: without the element itself */
+};
+
+/* ---- count ------------------------------------------------------------------------------------------------------ */
+
+struct count_call {
+    u64 in, n;
+    u64 counts, bins;
+    u64 status;
+    double low, high, step; /* of histograms: edge i is low + i * step */
+    u32 has_tables;         /* 1: each block counts in shared memory */
+};
+
+/* ---- random ----------------------------------------------------------------------------------------------------- */
+
+struct random_call {
+    u64 out, n;
+    u64 seed, offset;
+    double mean, deviation;
+};
+
+/* ---- sparse ----------------------------------------------------------------------------------------------------- */
+
+struct spmv_call {
+    u64 rows, columns, nonzeros;
+    u64 row_starts, indices, values, x, y;
+    u64 status;
+    double alpha, beta;
+    u32 lanes; /* threads of a row, a power of two up to 32 */
+};
+
+/* ---- blas ------------------------------------------------------------------------------------------------------- */
+
+struct vector_call {
+    u64 n, x, y;
+    u64 incx, incy;
+    double alpha;
+};
+
+/* Folds of products, and what becomes of them: y = alpha * fold + beta * y, with alpha = 1 and beta = 0 for dot. */
+struct product_call {
+    struct fold_shape shape; /* outer * inner results, one of which is 1 */
+    u64 a, x, y;
+    u64 a_result, a_term; /* elements from one result or one term of a to the next */
+    u64 incx, incy;
+    double alpha, beta;
+    u64 parts; /* (pieces, results) of folds; 0: there are none */
+    u32 reads_parts;
 };
 
 #endif

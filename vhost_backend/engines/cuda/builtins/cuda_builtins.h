@@ -26,14 +26,6 @@ struct cuda_builtin_launch {
     uint64_t params[CUDA_BUILTIN_PARAMS / 8]; /* the kernel's only parameter, a struct */
 };
 
-/* Status words, which kernels write to the first four bytes of a workspace. */
-enum cuda_builtin_status {
-    CUDA_BUILTIN_OK = 0,
-    CUDA_BUILTIN_NO_BIN = 1,
-    CUDA_BUILTIN_WRONG_ROW = 2,
-    CUDA_BUILTIN_WRONG_COLUMN = 3,
-};
-
 /* Bytes of scratch memory of a call, whose parameters and ranges have been checked; 0: it takes none. */
 uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms);
 
@@ -43,8 +35,8 @@ uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *p
 uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
                            struct cuda_builtin_launch *launches);
 
-/* Whether a call may fail because of data in the VM's memory. Only then its workspace begins with a status word, which
- * its first launch clears. */
+/* Whether a call may fail because of data in the VM's memory. Only then its workspace begins with a status word of four
+ * bytes, which its first launch clears. */
 bool cuda_builtin_may_fail(const struct vgc_builtin *builtin);
 
 /* Why a call failed; NULL: it did not. The text stays. */

@@ -1,6 +1,7 @@
 /* Plans of calls: the table of groups, and texts. */
 #include "cuda_builtins.h"
 
+#include "calls.h"
 #include "planners.h"
 
 #include <string.h>
@@ -9,9 +10,8 @@ static const struct group {
     const char *name;
     void (*plan)(struct plan *plan, const void *params);
 } GROUPS[] = {
-    {"math", plan_math},
-    {"reduce", plan_reduce},
-    {"scan", plan_scan},
+    {"count", plan_count},   {"math", plan_math}, {"random", plan_random},
+    {"reduce", plan_reduce}, {"scan", plan_scan}, {"sparse", plan_sparse},
 };
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
@@ -53,11 +53,11 @@ bool cuda_builtin_may_fail(const struct vgc_builtin *builtin)
 const char *cuda_builtin_failed(uint32_t status)
 {
     switch (status) {
-    case CUDA_BUILTIN_OK:
+    case 0:
         return NULL;
-    case CUDA_BUILTIN_NO_BIN:
+    case NO_BIN:
         return "an element of in is negative, or bins or more";
-    case CUDA_BUILTIN_WRONG_ROW:
+    case WRONG_ROW:
         return "row_starts fall, or leave the elements of the matrix";
     default:
         return "an index is not a column of the matrix";
