@@ -139,4 +139,41 @@ struct product_call {
     u32 reads_parts;
 };
 
+/* ---- products of matrices --------------------------------------------------------------------------------------- */
+
+enum {
+    TILE = 64, /* rows and columns of the tiles of results */
+    LARGE_TILE = 128,
+};
+
+/* Products of matrices (m, k) and (k, n), cut into tiles of results and, if these are few, pieces of k. */
+struct tile_shape {
+    u64 m, n, k;
+    u64 batch;
+    u64 row_tiles, column_tiles;
+    u64 pieces, piece; /* number of pieces; terms of each */
+    u64 parts;         /* (pieces, batch, m, n) of sums; 0: there is one piece */
+};
+
+struct gemm_call {
+    struct tile_shape shape;
+    u64 a, b, c;
+    u64 a_row, a_term, b_term, b_column, c_row; /* elements from one to the next */
+    u64 a_matrix, b_matrix, c_matrix;
+    double alpha, beta;
+};
+
+/* ---- conv ------------------------------------------------------------------------------------------------------- */
+
+/* A product of the filters of a group, as a matrix, and of the pixels below them: (channels * kernel_h * kernel_w,
+ * batch * out_h * out_w). */
+struct conv_call {
+    struct tile_shape shape;
+    u64 x, weights, y;
+    u32 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    u64 height, width, out_w, pixels; /* pixels: of a result */
+    u64 channels;                     /* of a group */
+    u64 groups;
+};
+
 #endif

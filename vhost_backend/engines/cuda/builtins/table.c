@@ -10,8 +10,8 @@ static const struct group {
     const char *name;
     void (*plan)(struct plan *plan, const void *params);
 } GROUPS[] = {
-    {"count", plan_count},   {"math", plan_math}, {"random", plan_random},
-    {"reduce", plan_reduce}, {"scan", plan_scan}, {"sparse", plan_sparse},
+    {"blas", plan_blas},     {"conv", plan_conv},     {"count", plan_count}, {"math", plan_math},
+    {"random", plan_random}, {"reduce", plan_reduce}, {"scan", plan_scan},   {"sparse", plan_sparse},
 };
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
