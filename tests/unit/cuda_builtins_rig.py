@@ -10,9 +10,10 @@ import hashlib
 import os
 import random
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 
 import cffi
@@ -134,3 +135,12 @@ def cuda_builtins() -> Iterator[Side]:
         side = Side(engine)
         patch.setattr(builtins_rig, "run", side.run)
         yield side
+
+
+def with_values(test: Callable[..., None], **values: Sequence[Any]) -> Callable[..., None]:
+    """A test with other values for some of its parameters, those that are parametrized one by one."""
+    copy = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__, test.__closure__)
+    copy.__kwdefaults__ = test.__kwdefaults__
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.args[0] not in values]
+    copy.pytestmark = marks + [pytest.mark.parametrize(*item).mark for item in values.items()]  # type: ignore[attr-defined]
+    return copy

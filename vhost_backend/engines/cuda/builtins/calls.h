@@ -176,4 +176,78 @@ struct conv_call {
     u64 groups;
 };
 
+/* ---- sort ------------------------------------------------------------------------------------------------------- */
+
+enum {
+    SORT_ITEMS = 8, /* elements of a thread */
+    SORT_TILE = THREADS * SORT_ITEMS,
+    DIGITS = 256, /* of a pass, which sorts by eight bits */
+};
+
+/* Keys are sorted as unsigned integers of the same order ("bits"). */
+struct sort_call {
+    u64 in, out;             /* keys, and what comes of them: keys, positions or unique keys; 0: no keys are wanted */
+    u64 values, values_out;  /* 0: there are none */
+    u64 bits, next_bits;     /* (outer, n), before and behind a pass */
+    u64 places, next_places; /* positions of the bits in their rows; 0: nobody wants them */
+    u64 counts;              /* (outer, DIGITS, parts): numbers of digits, then of all elements before */
+    u64 count;               /* number of unique keys */
+    u64 outer, n;
+    u64 part, parts; /* elements that a block moves, a multiple of SORT_TILE; parts of a row */
+    u32 shift;       /* of the digit */
+    u32 descending;
+    u32 place_bytes; /* 4 or 8 */
+    u32 value_bytes;
+    u32 gives_positions; /* 1: out has positions */
+    u32 joins_zeros;     /* 1: -0.0 and 0.0 are equal, and stay in order */
+};
+
+/* ---- fft -------------------------------------------------------------------------------------------------------- */
+
+enum {
+    FFT_BYTES =
+        16384, /* of complex numbers that a block transforms in shared memory, which has room for twice as many */
+    FFT_FACTORS = 12, /* most factors of their number */
+};
+
+/* Lines along the axis `length` of (outer, length, inner). */
+struct fft_lines {
+    u64 outer, length, inner;
+};
+
+/* Transforms whole lines in shared memory. */
+struct fft_lines_call {
+    u64 in, out;
+    struct fft_lines lines;
+    double scale;  /* factor of the result */
+    u32 per_block; /* lines that blocks transform side by side */
+    u32 inverse;
+    u32 num_factors;
+    u32 factors[FFT_FACTORS];
+};
+
+/* One pass over all lines, for one factor of their length [Stockham's algorithm]. */
+struct fft_pass_call {
+    u64 in, out;
+    struct fft_lines lines;
+    u64 done;     /* product of the factors before */
+    double scale; /* factor of the result */
+    u32 inverse;
+};
+
+/* Transforms of any length as convolutions of a longer one [Bluestein's algorithm]; also products of complex arrays. */
+struct fft_chirp_call {
+    u64 in, out;
+    struct fft_lines lines;
+    u64 padded; /* length of the convolution */
+    double scale;
+    u32 inverse;
+};
+
+/* Rows of `length` real numbers, or of half as many complex ones, plus one, or of `length` complex ones. */
+struct fft_rows_call {
+    u64 in, out;
+    u64 outer, length;
+};
+
 #endif

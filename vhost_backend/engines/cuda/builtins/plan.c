@@ -39,7 +39,13 @@ uint64_t plan_take(struct plan *plan, uint64_t bytes)
 {
     uint64_t address = plan->workspace + plan->bytes;
     plan->bytes += plan_divide_up(bytes, CUDA_BUILTIN_ALIGNMENT) * CUDA_BUILTIN_ALIGNMENT;
+    plan->most_bytes = plan_max(plan->most_bytes, plan->bytes);
     return address;
+}
+
+void plan_give_back(struct plan *plan, uint64_t bytes)
+{
+    plan->bytes = bytes;
 }
 
 uint64_t plan_take_status(struct plan *plan)

@@ -13,6 +13,7 @@ struct plan {
     uint32_t num_sms;
     uint64_t workspace;
     uint64_t bytes;                       /* of the workspace that are taken */
+    uint64_t most_bytes;                  /* that have been taken at once */
     struct cuda_builtin_launch *launches; /* NULL while measuring */
     uint32_t num_launches;
 };
@@ -31,6 +32,9 @@ const char *plan_type(uint32_t type);
 
 /* Address of `bytes` bytes of the workspace. */
 uint64_t plan_take(struct plan *plan, uint64_t bytes);
+
+/* Gives back what has been taken since plan->bytes was `bytes`: later launches may use it. */
+void plan_give_back(struct plan *plan, uint64_t bytes);
 
 /* Address of the status word; the first that is taken of the workspace. */
 uint64_t plan_take_status(struct plan *plan);

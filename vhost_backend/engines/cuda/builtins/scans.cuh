@@ -55,8 +55,20 @@ __device__ typename Fold::Acc scan_tile(typename Fold::Acc *tile, typename Fold:
     return Fold::fold(acc, all);
 }
 
-/* Sum of unsigned numbers. */
+/* Sums of unsigned numbers. */
 struct Count : Sum<u64> {
+};
+struct SmallCount {
+    using Acc = u32;
+
+    static __device__ u32 neutral()
+    {
+        return 0;
+    }
+    static __device__ u32 fold(u32 a, u32 b)
+    {
+        return a + b;
+    }
 };
 
 /* Running sums, without the element itself, of `n` numbers, by the threads of one block; the sum of all. */

@@ -10,8 +10,9 @@ static const struct group {
     const char *name;
     void (*plan)(struct plan *plan, const void *params);
 } GROUPS[] = {
-    {"blas", plan_blas},     {"conv", plan_conv},     {"count", plan_count}, {"math", plan_math},
-    {"random", plan_random}, {"reduce", plan_reduce}, {"scan", plan_scan},   {"sparse", plan_sparse},
+    {"blas", plan_blas}, {"conv", plan_conv},     {"count", plan_count},   {"fft", plan_fft},
+    {"math", plan_math}, {"random", plan_random}, {"reduce", plan_reduce}, {"scan", plan_scan},
+    {"sort", plan_sort}, {"sparse", plan_sparse},
 };
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
@@ -28,14 +29,14 @@ static struct plan make(const struct vgc_builtin *builtin, const void *params, u
                         struct cuda_builtin_launch *launches)
 {
     const struct group *group = group_of(builtin);
-    struct plan plan = {builtin, group->name, num_sms, workspace, 0, launches, 0};
+    struct plan plan = {builtin, group->name, num_sms, workspace, 0, 0, launches, 0};
     group->plan(&plan, params);
     return plan;
 }
 
 uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms)
 {
-    return make(builtin, params, num_sms, 0, NULL).bytes;
+    return make(builtin, params, num_sms, 0, NULL).most_bytes;
 }
 
 uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
