@@ -32,9 +32,11 @@ FOLDER: Final = sources.HERE
 TABLE: Final = builtins_rig.ROOT / "vhost_backend/builtins"
 CACHE: Final = builtins_rig.ROOT / "build/cuda-builtins"
 MOST_LAUNCHES: Final = 64
+MOST_PARAMS: Final = 256
 
 _ffi: Final = cffi.FFI()
 _ffi.cdef(codegen.declarations(FOLDER / "cuda_builtins.h"))
+_ffi.cdef(codegen.declarations(FOLDER / "calls.h"))
 
 
 def _kept(name: str, inputs: Iterable[bytes], make: Callable[[Path], None]) -> Path:
@@ -84,48 +86,62 @@ class Side:
         self._engine = engine
         self._modules: dict[str, dict[str, FunctionInfo]] = {}
 
-    def kernel(self, module: str, name: str) -> FunctionInfo:
+    def kernels(self, module: str) -> dict[str, FunctionInfo]:
+        """Kernels of a module, by name."""
         if module not in self._modules:
             program = self._engine.load_image(image(module))
             self._modules[module] = {function.name: function for function in program.functions}
-        return self._modules[module][name]
+        return self._modules[module]
 
     def launch(self, launch: Any) -> None:
-        function = self.kernel(_text(launch.module), _text(launch.kernel))
+        function = self.kernels(text(launch.module))[text(launch.kernel)]
         params = bytes(_ffi.buffer(launch.params, launch.param_bytes))
         op, _keep = cpu_rig.make_launch(function, launch.blocks, launch.threads, [params], launch.shared_bytes)
         size = self._engine.engine.handle.ops.launch_bytes(self._engine.engine.handle, op)
         workspace = builtins_rig.Buffer(bytes(size))
         op.workspace = workspace.address
         status = self._engine.submit(op)
-        assert status == Status.OK, f"{_text(launch.kernel)}: {Status(status).name}: {dataplane_ffi.string(op.error)!r}"
+        assert status == Status.OK, f"{text(launch.kernel)}: {Status(status).name}: {dataplane_ffi.string(op.error)!r}"
 
     def run(
         self, builtin: Any, block: Any, pes: int = 3, seed: int = 0, *, after_step: Callable[[int], None] | None = None
     ) -> None:
         """Plans a checked call for `pes` SMs, launches it, and reads its status; like `builtins_rig.run`."""
-        lib, known = planner(), _ffi.cast("struct vgc_builtin *", int(builtins_rig.ffi.cast("uintptr_t", builtin)))
-        params = _ffi.cast("void *", int(builtins_rig.ffi.cast("uintptr_t", block)))
-        size = lib.cuda_builtin_workspace(known, params, pes)
+        size, _ = plan(builtin, block, pes, 0)
         workspace = builtins_rig.Buffer(random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0)))
-        launches = _ffi.new("struct cuda_builtin_launch[]", MOST_LAUNCHES)
-        count = lib.cuda_builtin_plan(known, params, pes, workspace.address, launches)
-        assert count <= MOST_LAUNCHES
-        for i in range(count):
-            self.launch(launches[i])
+        for i, launch in enumerate(plan(builtin, block, pes, workspace.address)[1]):
+            self.launch(launch)
             if after_step is not None:
                 after_step(i)
         workspace.check(written=True)
-        if lib.cuda_builtin_may_fail(known) and count > 0:
-            failed = lib.cuda_builtin_failed(int.from_bytes(workspace.content()[:4], "little"))
+        if size > 0 and planner().cuda_builtin_may_fail(_of_the_planner(builtin)):
+            failed = planner().cuda_builtin_failed(int.from_bytes(workspace.content()[:4], "little"))
             if failed != _ffi.NULL:
-                raise builtins_rig.FailedError(_text(failed))
+                raise builtins_rig.FailedError(text(failed))
 
 
-def _text(value: Any) -> str:
-    text = _ffi.string(value)
-    assert isinstance(text, bytes)
-    return text.decode()
+def _of_the_planner(builtin: Any) -> Any:
+    return _ffi.cast("struct vgc_builtin *", int(builtins_rig.ffi.cast("uintptr_t", builtin)))
+
+
+def plan(builtin: Any, block: Any, num_sms: int, workspace: int) -> tuple[int, list[Any]]:
+    """Bytes of a call's workspace, and its launches for one at that address."""
+    params = _ffi.cast("void *", int(builtins_rig.ffi.cast("uintptr_t", block)))
+    known, launches = _of_the_planner(builtin), _ffi.new("struct cuda_builtin_launch[]", MOST_LAUNCHES)
+    count = planner().cuda_builtin_plan(known, params, num_sms, workspace, launches)
+    copies = [_ffi.new("struct cuda_builtin_launch *", launches[i]) for i in range(count)]
+    return planner().cuda_builtin_workspace(known, params, num_sms), copies
+
+
+def sort_call(launch: Any) -> Any:
+    """Parameters of a launch of a sorting kernel, which may be changed."""
+    return _ffi.cast("struct sort_call *", launch.params)
+
+
+def text(value: Any) -> str:
+    found = _ffi.string(value)
+    assert isinstance(found, bytes)
+    return found.decode()
 
 
 @pytest.fixture(scope="module")
