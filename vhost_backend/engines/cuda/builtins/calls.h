@@ -135,7 +135,7 @@ struct product_call {
     u64 a_result, a_term; /* elements from one result or one term of a to the next */
     u64 incx, incy;
     double alpha, beta;
-    u64 parts; /* (pieces, results) of folds; 0: there are none */
+    u64 parts; /* (pieces, results) of folds; 0: there is one piece */
     u32 reads_parts;
 };
 
@@ -186,8 +186,8 @@ enum {
 
 /* Keys are sorted as unsigned integers of the same order ("bits"). */
 struct sort_call {
-    u64 in, out;             /* keys, and what comes of them: keys, positions or unique keys; 0: no keys are wanted */
-    u64 values, values_out;  /* 0: there are none */
+    u64 in, out;             /* keys, and what comes of them: keys, positions or unique keys */
+    u64 values, values_out;  /* 0: nothing to move */
     u64 bits, next_bits;     /* (outer, n), before and behind a pass */
     u64 places, next_places; /* positions of the bits in their rows; 0: nobody wants them */
     u64 counts;              /* (outer, DIGITS, parts): numbers of digits, then of all elements before */
