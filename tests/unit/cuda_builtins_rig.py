@@ -68,28 +68,29 @@ def planner() -> Any:
     return _ffi.dlopen(str(_kept("planner.so", inputs, make)))
 
 
-@cache
-def image(module: str) -> bytes:
+def image(module: str, *options: str) -> bytes:
     """A module's image for the software GPU."""
     source = sources.source(module)
 
     def make(path: Path) -> None:
-        path.write_bytes(cpu_rig.compile_image(source)[0])
+        path.write_bytes(cpu_rig.compile_image(source, options)[0])
 
-    return _kept(f"{module}.image", (source.encode(), COMPILER.read_bytes()), make).read_bytes()
+    inputs = (source.encode(), " ".join(options).encode(), COMPILER.read_bytes())
+    return _kept(f"{module}.image", inputs, make).read_bytes()
 
 
 class Side:
-    """Software GPU with the modules that calls have needed so far."""
+    """Software GPU with the modules that calls have needed so far; `make` makes a module's image."""
 
-    def __init__(self, engine: cpu_rig.Rig) -> None:
+    def __init__(self, engine: cpu_rig.Rig, make: Callable[[str], bytes] = image) -> None:
         self._engine = engine
+        self._make = make
         self._modules: dict[str, dict[str, FunctionInfo]] = {}
 
     def kernels(self, module: str) -> dict[str, FunctionInfo]:
         """Kernels of a module, by name."""
         if module not in self._modules:
-            program = self._engine.load_image(image(module))
+            program = self._engine.load_image(self._make(module))
             self._modules[module] = {function.name: function for function in program.functions}
         return self._modules[module]
 

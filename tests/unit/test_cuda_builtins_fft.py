@@ -10,7 +10,7 @@ import pytest
 from tests.unit import builtins_rig as rig
 from tests.unit import test_builtins_transforms as cases
 from tests.unit.builtins_rig import Array
-from tests.unit.cuda_builtins_rig import cuda_builtins
+from tests.unit.cuda_builtins_rig import cuda_builtins, with_values
 
 __all__ = ["cuda_builtins"]
 
@@ -31,8 +31,8 @@ LONG: Final = (
 )
 """Lengths beyond shared memory: with each radix, with an even and an odd number of passes, and with other factors."""
 
-test_complex_transforms_are_those_of_numpy = cases.test_complex_transforms_are_those_of_numpy
-test_real_transforms_are_those_of_numpy = cases.test_real_transforms_are_those_of_numpy
+test_complex_transforms_are_those_of_numpy = with_values(cases.test_complex_transforms_are_those_of_numpy, pes=[3])
+test_real_transforms_are_those_of_numpy = with_values(cases.test_real_transforms_are_those_of_numpy, pes=[3])
 test_inverse_real_transform_ignores_imaginary_parts_that_cannot_be = (
     cases.test_inverse_real_transform_ignores_imaginary_parts_that_cannot_be
 )
