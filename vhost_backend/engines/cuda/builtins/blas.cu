@@ -191,11 +191,11 @@ template <class T> __device__ void add_gemm(const gemm_call &call)
 BLAS(f16, __half)
 BLAS(f32, float)
 BLAS(f64, double)
-KERNEL blas_gemm_f16_large(const gemm_call call)
+KERNEL_OF_TWO blas_gemm_f16_large(const gemm_call call)
 {
     vgc::gemm<__half, LARGE_TILE>(call);
 }
-KERNEL blas_gemm_f32_large(const gemm_call call)
+KERNEL_OF_TWO blas_gemm_f32_large(const gemm_call call)
 {
     vgc::gemm<float, LARGE_TILE>(call);
 }

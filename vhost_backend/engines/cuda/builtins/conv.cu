@@ -74,7 +74,7 @@ KERNEL conv_conv2d_f32(const conv_call call)
 {
     vgc::convolve<float, TILE>(call);
 }
-KERNEL conv_conv2d_f32_large(const conv_call call)
+KERNEL_OF_TWO conv_conv2d_f32_large(const conv_call call)
 {
     vgc::convolve<float, LARGE_TILE>(call);
 }
