@@ -8,7 +8,7 @@
 #include <cuda_fp16.h>
 
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS)
-/* Of which an SM has two blocks at once: threads have 128 registers at most. */
+/* Kernel with two blocks on an SM at once: threads have 128 registers at most. */
 #define KERNEL_OF_TWO extern "C" __global__ void __launch_bounds__(THREADS, 2)
 
 namespace vgc
