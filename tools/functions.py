@@ -34,7 +34,7 @@ that an output may be an input. `numpy` is an expression with the same result, f
 
 A call is a launch of one block of one thread; the host cuts it into pieces for all processing elements of the VM. Scratch memory
 that it takes counts towards the VM's memory while it runs. In Python, `device.blas.gemm(a, b)` and the like fill the parameters in
-([guest.md](guest.md#built-in-functions)). So far the functions are on the software GPU; `vgc functions` lists those of a host.
+([guest.md](guest.md#built-in-functions)). `vgc functions` lists those of a host.
 
 Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64` integers. Factors are doubles for all types.
 """

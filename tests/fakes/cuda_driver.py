@@ -13,7 +13,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +27,11 @@ REPOSITORY: Final = HERE.parent.parent
 SONAME: Final = "libcuda.so.1"
 CONTROL_DIR: Final = REPOSITORY / "kernels" / "control"
 LINK: Final = REPOSITORY / "kernels" / "cuda" / "control" / "vgc_cuda_link.h"
+CALLS: Final = REPOSITORY / "vhost_backend" / "engines" / "cuda" / "builtins" / "calls.h"
 MISSING: Final = 2**64 - 1
+_OUTSIDE: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t
+)
 STRICT: Final = ("start_ms 20", "slice_ms 2", "connections 32", "stack_growth 1")
 """Settings with which the fake is as strict as a GPU, see tests/fakes/cuda/README.md, except numbers of SMs."""
 KEPT: Final = (
@@ -43,7 +49,7 @@ def _digest(hidden: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in sorted(SOURCES_DIR.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    for path in sorted([*CONTROL_DIR.rglob("*.h"), LINK]):
+    for path in sorted([*CONTROL_DIR.rglob("*.h"), LINK, CALLS]):
         digest.update(path.read_bytes())
     digest.update(repr((cflags(), ldflags(), sorted(hidden))).encode())
     return digest.hexdigest()[:16]
@@ -95,6 +101,18 @@ def with_settings(folder: Path, settings: str, hidden: Sequence[str] = ()) -> Pa
     return library
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Launch of a kernel that the fake does not know. Grid and block are along x."""
+
+    kernel: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    params: bytes
+    """In which addresses of device memory are those of its bytes in this process."""
+
+
 class FakeDriver:
     """Control of the fake in this process. `library` is shared by all users of the same path."""
 
@@ -108,6 +126,29 @@ class FakeDriver:
             self.library[name].argtypes = [ctypes.c_char_p]
             self.library[name].restype = ctypes.c_ulong
         self.library.fake_cuda_inject.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong]
+
+        self._outside: object = None
+
+    def run_outside(self, run: Callable[[Outside], None] | None) -> None:
+        """Has kernels that the fake does not know run by `run`, on threads of the fake; one that raises has failed.
+
+        None: launches of such kernels are misuse, as at first.
+        """
+
+        def guarded(name: bytes, *numbers: int) -> int:
+            blocks, threads, shared_bytes, params, size = numbers
+            assert run is not None
+            try:
+                run(Outside(name.decode(), blocks, threads, shared_bytes, ctypes.string_at(params, size)))
+            except Exception:  # noqa: BLE001  it may not reach the fake's thread
+                traceback.print_exc()
+                return 1
+            return 0
+
+        self.library.fake_cuda_run_outside.argtypes = [_OUTSIDE]
+        kept = _OUTSIDE() if run is None else _OUTSIDE(guarded)
+        self.library.fake_cuda_run_outside(kept)
+        self._outside = kept
 
     def reset(self) -> None:
         """Resets the fake, as in a new process; waits for running kernels. No thread may be inside the driver."""

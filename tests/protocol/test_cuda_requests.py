@@ -19,7 +19,7 @@ from tests.fakes.vm import FakeVm
 from tests.limits import NO_DEADLINE_NS
 from tests.protocol.cuda_host import MEMORY_BYTES, PRINTS, SOURCE, CudaGuest, Settings, cuda_host
 from tests.protocol.worker_rig import needs_walls
-from tests.unit.cuda_compile_rig import needs_nvcc
+from tests.unit.cuda_compile_rig import needs_nvcc, needs_nvrtc
 from vhost_backend.config.daemon import MIB
 from virtio_proto import schema
 from virtio_proto.schema import EngineKind, Health, Opcode, ProgramKind, Status
@@ -288,3 +288,28 @@ def test_mig_instance_can_be_named_by_its_uuid(tmp_path: Path) -> None:
     with cuda_host(tmp_path, Settings(pes=None, options={"device": uuid}), fake=fake) as (vm,):
         assert CudaGuest(vm).computes()
         assert engine_name(vm) == "NVIDIA H200 MIG 1g.18gb, 16 of 16 SMs"
+
+
+# ---- built-in functions --------------------------------------------------------------------------
+
+
+@needs_nvrtc
+def test_built_in_functions_run_once_the_host_has_compiled_their_kernels(guest: CudaGuest) -> None:
+    x, y = guest.alloc(struct.pack("<3f", 1, 2, 3)), guest.alloc(struct.pack("<3f", 10, 20, 30))
+    params = struct.pack("<qdQqQq", 3, 2.0, x, 1, y, 1)
+    assert guest.launch("blas.axpy_f32", params).status == Status.OK
+    assert struct.unpack("<3f", guest.read(y, 12)) == (12, 24, 36)
+    assert guest.launch("blas.axpy_f32", params).status == Status.OK
+    assert struct.unpack("<3f", guest.read(y, 12)) == (14, 28, 42)
+
+
+@needs_nvrtc
+def test_a_built_in_function_says_what_is_wrong_with_the_data(guest: CudaGuest) -> None:
+    data, counts = guest.alloc(struct.pack("<3i", 0, 1, 7)), guest.alloc(bytes(16))
+    reply = guest.launch("count.bincount_i32", struct.pack("<QqQq", data, 3, counts, 2))
+    assert (reply.status, reply.text) == (
+        Status.INVALID_ARGUMENT,
+        "count.bincount_i32: an element of in is negative, or bins or more",
+    )
+    assert guest.launch("count.bincount_i32", struct.pack("<QqQq", data, 2, counts, 2)).status == Status.OK
+    assert struct.unpack("<2Q", guest.read(counts, 16)) == (1, 1)

@@ -95,14 +95,20 @@ class Side:
         return self._modules[module]
 
     def launch(self, launch: Any) -> None:
-        function = self.kernels(text(launch.module))[text(launch.kernel)]
+        """Runs a planned launch."""
         params = bytes(_ffi.buffer(launch.params, launch.param_bytes))
-        op, _keep = cpu_rig.make_launch(function, launch.blocks, launch.threads, [params], launch.shared_bytes)
+        self.launch_kernel(text(launch.kernel), launch.blocks, launch.threads, launch.shared_bytes, params)
+
+    def launch_kernel(self, kernel: str, blocks: int, threads: int, shared_bytes: int, params: bytes) -> None:
+        """Runs a kernel, whose name begins with its module's, to its end."""
+        module = kernel.partition("_")[0]
+        function = self.kernels(module)[kernel]
+        op, _keep = cpu_rig.make_launch(function, blocks, threads, [params], shared_bytes)
         size = self._engine.engine.handle.ops.launch_bytes(self._engine.engine.handle, op)
         workspace = builtins_rig.Buffer(bytes(size))
         op.workspace = workspace.address
         status = self._engine.submit(op)
-        assert status == Status.OK, f"{text(launch.kernel)}: {Status(status).name}: {dataplane_ffi.string(op.error)!r}"
+        assert status == Status.OK, f"{kernel}: {Status(status).name}: {dataplane_ffi.string(op.error)!r}"
 
     def run(
         self, builtin: Any, block: Any, pes: int = 3, seed: int = 0, *, after_step: Callable[[int], None] | None = None

@@ -24,9 +24,10 @@ from vhost_backend.engines.base import (
     ProgramError,
     ProgramMemoryError,
 )
-from vhost_backend.errors import EngineError
+from vhost_backend.engines.cuda.builtins import sources
+from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.worker.plane import PlaneLimits
-from virtio_proto.schema import Opcode
+from virtio_proto.schema import Opcode, Status
 
 MIB: Final = 1 << 20
 IMAGE: Final = cuda_cubin.all_kernels()
@@ -61,6 +62,10 @@ class CHalf(Engine):
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
         self.handle = ffi.NULL
         self._driver = driver
+        self.images: dict[bytes, Mapping[str, tuple[int, ...]]] = {}
+        """Images with other kernels than `cuda_cubin.KERNELS`: sizes of the parameters of each."""
+        self.needed_bytes = 0
+        """Bytes that the next images are charged."""
         self._why = ffi.new("char[]", lib.VGC_CUDA_WHY)
         context = ctypes.c_void_p()
         _call(driver, "cuInit", 0)
@@ -93,17 +98,18 @@ class CHalf(Engine):
     def resume(self) -> None:
         lib.vgc_cuda_engine_resume(self.handle)
 
-    def image_bytes(self, image_fd: int, size: int) -> int:  # noqa: ARG002  it charges nothing
-        return 0
+    def image_bytes(self, image_fd: int, size: int) -> int:  # noqa: ARG002
+        return self.needed_bytes
 
     def load_program(self, image_fd: int, size: int, context: int) -> LoadedProgram:
         image = os.pread(image_fd, size, 0)
-        specs, _kept = _specs()
-        loaded = lib.vgc_cuda_program_load(self.handle, image, size, context, specs, len(cuda_cubin.KERNELS), self._why)
+        kernels = self.images.get(image, cuda_cubin.KERNELS)
+        specs, _kept = _specs(kernels)
+        loaded = lib.vgc_cuda_program_load(self.handle, image, size, context, specs, len(kernels), self._why)
         if loaded == ffi.NULL:
             raise ProgramError(self._reason())
-        functions = tuple(_function(loaded, index, name) for index, name in enumerate(cuda_cubin.KERNELS))
-        return LoadedProgram(functions, (), loaded)
+        functions = tuple(_function(loaded, index, name) for index, name in enumerate(kernels))
+        return LoadedProgram(functions, (), loaded, self.needed_bytes)
 
     def variable(self, program: LoadedProgram, name: str) -> GlobalInfo:
         """Address and size of a program's variable. :raise ProgramError: the program has no such variable."""
@@ -118,6 +124,18 @@ class CHalf(Engine):
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cuda_program_unload(program.private)
+
+    def wanted_programs(self) -> Iterator[str]:
+        while (module := lib.vgc_cuda_engine_wanted(self.handle)) >= 0:
+            yield sources.MODULES[module]
+
+    def use_program(self, name: str, program: LoadedProgram) -> None:
+        if lib.vgc_cuda_engine_use_module(self.handle, sources.MODULES.index(name), program.private, self._why) != 0:
+            raise DriverError(Status.OUT_OF_MEMORY, self._reason())
+
+    def refuse_program(self, name: str, error: DriverError) -> None:
+        why = ffi.new("char[]", str(error).encode())
+        lib.vgc_cuda_engine_refuse_module(self.handle, sources.MODULES.index(name), error.status, why)
 
     def close(self) -> None:
         if self.handle != ffi.NULL:
@@ -145,10 +163,10 @@ class CHalf(Engine):
         return str(ffi.string(self._why), errors="replace")
 
 
-def _specs() -> tuple[Any, list[Any]]:
-    specs = ffi.new("struct vgc_cuda_kernel_spec[]", len(cuda_cubin.KERNELS))
+def _specs(kernels: Mapping[str, tuple[int, ...]]) -> tuple[Any, list[Any]]:
+    specs = ffi.new("struct vgc_cuda_kernel_spec[]", len(kernels))
     kept: list[Any] = []
-    for spec, (name, sizes) in zip(specs, cuda_cubin.KERNELS.items(), strict=True):
+    for spec, (name, sizes) in zip(specs, kernels.items(), strict=True):
         kernel = cuda_cubin.Kernel(name, sizes)
         text = ffi.new("char[]", name.encode())
         entries = [{"offset": at, "size": size} for at, size in zip(kernel.offsets, sizes, strict=True)]

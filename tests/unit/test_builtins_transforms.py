@@ -114,13 +114,15 @@ def resident_bytes() -> int:
 
 @pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer keeps memory that is given back")
 def test_tables_that_are_kept_have_one_bound_for_all_functions() -> None:
+    """Without the bound, 24 tables of 9 MiB would stay; with it, 64 MiB of them, and what malloc keeps."""
     before = resident_bytes()
-    for length in (299_993, 299_983, 299_977, 299_969, 299_951, 299_941):  # primes: tables of 9 MiB each
+    primes = (299_993, 299_983, 299_977, 299_969, 299_951, 299_941)
+    for length in (*primes, 299_933, 299_909, 299_903, 299_891, 299_881, 299_861):
         for name, complex_in in (("c2c", True), ("r2c", False)):
             x: Array = np.ones((1, length), np.complex128 if complex_in else np.float64)
             out: Array = np.ones((1, length if complex_in else length // 2 + 1), np.complex128)
             rig.call(f"fft.{name}_f64", 1, **{"in": x, "out": out} | shape_values((1, length)))
-    assert resident_bytes() - before < 80 << 20
+    assert resident_bytes() - before < 128 << 20
 
 
 def test_real_transforms_have_one_direction() -> None:

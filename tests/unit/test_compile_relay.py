@@ -8,18 +8,21 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.config.daemon import VmConfig, vm_uuid
-from vhost_backend.config.engine import EngineConfig
+from vhost_backend.config.engine import EngineConfig, EngineName
 from vhost_backend.daemon.compile_relay import CompileCounts, CompileRelay
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.engines.cuda.builtins import sources as cuda_sources
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import sources
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
-from vhost_backend.worker_protocol.protocol import Compile, Program
+from vhost_backend.worker_protocol.protocol import Compile, HostProgram, Program
 from virtio_proto.schema import ProgramKind
 
 
@@ -29,11 +32,13 @@ class HeldCompiler:
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[CompileResult]] = []
         self.seen: list[bytes] = []
+        self.callers: list[str] = []
 
     def submit(
-        self, _vm: str, _kind: ProgramKind, source_fd: int, _options: tuple[str, ...], _target: Target
+        self, vm: str, _kind: ProgramKind, source_fd: int, _options: tuple[str, ...], _target: Target
     ) -> asyncio.Future[CompileResult]:
         self.seen.append(os.pread(source_fd, 100, 0))
+        self.callers.append(vm)
         os.close(source_fd)
         self.futures.append(asyncio.get_running_loop().create_future())
         return self.futures[-1]
@@ -61,10 +66,10 @@ class Told:
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, engine: EngineName = "null") -> None:
         self.compiler, self.link, self.files = HeldCompiler(), Told(), sources.make()
-        config = VmConfig("vm", vm_uuid("vm"), engine=EngineConfig("null"))
-        choice = Choice(config, Target("null"), 1)
+        config = VmConfig("vm", vm_uuid("vm"), engine=EngineConfig(engine))
+        choice = Choice(config, Target(engine), 1)
         link = cast("WorkerLink", self.link)
         self.logged: list[str] = []
         self.counts = CompileCounts()
@@ -76,9 +81,9 @@ class Stage:
         self.relay.submit(Compile(request, 1, ProgramKind.CUDA_SOURCE, (), source))
 
 
-def run(test: Callable[[Stage], Awaitable[None]]) -> None:
+def run(test: Callable[[Stage], Awaitable[None]], engine: EngineName = "null") -> None:
     async def story() -> None:
-        await test(Stage())
+        await test(Stage(engine))
 
     asyncio.run(story())
 
@@ -145,3 +150,41 @@ def test_reason_of_a_host_that_cannot_compile_stays_on_the_host() -> None:
         assert "/home/operator/vgc/vgc-cpucc is missing" in stage.logged[0]
 
     run(test)
+
+
+# ---- programs of the host's own ------------------------------------------------------------------
+
+
+def test_a_program_of_the_hosts_own_is_compiled_from_the_hosts_source() -> None:
+    async def test(stage: Stage) -> None:
+        stage.relay.submit_host(HostProgram(4, "blas"))
+        assert stage.relay.pending == 1
+        stage.compiler.futures[0].set_result(CompileResult(True, memfd.sealed("image", b"code"), "", False, 0))
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        assert (stage.compiler.callers, stage.relay.pending) == (["built-in functions"], 0)
+        assert stage.compiler.seen == [cuda_sources.source("blas").encode()[:100]]
+        assert [(program.request, program.ok) for program in stage.link.programs] == [(4, True)]
+        assert stage.counts == CompileCounts()  # of the VM's programs
+
+    run(test, "cuda")
+
+
+@pytest.mark.parametrize(("engine", "name"), [("cuda", "nothing"), ("cpu", "blas")])
+def test_a_worker_that_asks_for_what_it_cannot_need_is_condemned(engine: EngineName, name: str) -> None:
+    async def test(stage: Stage) -> None:
+        stage.relay.submit_host(HostProgram(4, name))
+        assert stage.link.faults == [f"asked for the host's program {name}, which it cannot need"]
+        assert stage.compiler.futures == []
+
+    run(test, engine)
+
+
+def test_a_worker_that_asks_for_a_program_twice_at_a_time_is_condemned() -> None:
+    async def test(stage: Stage) -> None:
+        for request in (4, 5):
+            stage.relay.submit_host(HostProgram(request, "fft"))
+        assert (len(stage.link.faults), len(stage.compiler.futures)) == (1, 1)
+        stage.relay.close()
+        assert stage.compiler.futures[0].cancelled()
+
+    run(test, "cuda")

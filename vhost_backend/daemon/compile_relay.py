@@ -11,15 +11,18 @@ from typing import Final
 from vhost_backend.compiler.job import LOOKED_AT
 from vhost_backend.compiler.service import Compiler, CompileResult
 from vhost_backend.daemon.engines import Choice
+from vhost_backend.engines.registry import engine_class
 from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import COMPILE_COST_S, IMAGE_BYTES, LOOK_COST_S
 from vhost_backend.worker_protocol.link import WorkerLink
-from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, Program
+from vhost_backend.worker_protocol.protocol import MAX_LOG_CHARS, Compile, HostProgram, Program
 from virtio_proto.schema import LIMITS, ProgramKind
 
+_OF_HOST: Final = "built-in functions"
+"""In place of a VM's name: they are compiled once for all VMs. No VM has such a name."""
 _SOURCES: Final = (ProgramKind.CUDA_SOURCE, ProgramKind.CUDA_UNITS)
 
 
@@ -69,6 +72,8 @@ class CompileRelay:
         self._sources = sources
         self._pending: dict[int, asyncio.Future[CompileResult]] = {}
         """Compilations in progress, by the number of their source file."""
+        self._pending_host: dict[str, asyncio.Future[CompileResult]] = {}
+        """Compilations of the host's own programs, by name."""
         self._sent_bytes = 0
         """Bytes of images that were sent since the worker was last seen to have read everything."""
 
@@ -91,6 +96,21 @@ class CompileRelay:
         self._pending[request.source] = future
         future.add_done_callback(lambda done: self._on_done(request, done))
 
+    def submit_host(self, request: HostProgram) -> None:
+        """Starts a compilation of a program of the host's own, which is answered like another.
+
+        A worker that names none, or one that is at the compiler, is condemned: only a forged request does that.
+        """
+        self._link.charge(COMPILE_COST_S)
+        source = engine_class(self._target.engine).host_source(request.name)
+        if source is None or request.name in self._pending_host:
+            self._link.condemn(f"asked for the host's program {request.name}, which it cannot need")
+            return
+        source_fd = memfd.create("vgc-host-program", source)
+        future = self._compiler.submit(_OF_HOST, ProgramKind.CUDA_SOURCE, source_fd, (), self._target)
+        self._pending_host[request.name] = future
+        future.add_done_callback(lambda done: self._on_host_done(request, done))
+
     def compile(self, kind: int, source_fd: int, options: tuple[str, ...]) -> asyncio.Future[CompileResult]:
         """Compiles for the VM; takes over `source_fd`. The caller closes the image."""
         return self._compiler.submit(self._vm, ProgramKind(kind), source_fd, options, self._target)
@@ -103,10 +123,10 @@ class CompileRelay:
     @property
     def pending(self) -> int:
         """Number of programs that compile, or wait for a compiler."""
-        return len(self._pending)
+        return len(self._pending) + len(self._pending_host)
 
     def close(self) -> None:
-        for future in list(self._pending.values()):
+        for future in (*self._pending.values(), *self._pending_host.values()):
             future.cancel()
         for source in self._sources:
             source.close()
@@ -137,17 +157,32 @@ class CompileRelay:
 
     def _on_done(self, asked: Compile, done: asyncio.Future[CompileResult]) -> None:
         del self._pending[asked.source]
-        request = asked.request
-        if done.cancelled():
-            return
-        error = done.exception()
-        if error is not None:
+        result = self._result_of(asked.request, done)
+        if result is not None:
+            self._counts.count(result)
+            self._pass_on(asked.request, result)
+        elif not done.cancelled():
             self._counts.failed += 1
-            self._log.error("compile_service_failed", error=f"{error!r:.500}", guest=True)
-            self._answer(request, ok=False, log="the host could not compile; its log has the reason", from_cache=False)
-            return
-        result = done.result()
-        self._counts.count(result)
+
+    def _on_host_done(self, asked: HostProgram, done: asyncio.Future[CompileResult]) -> None:
+        del self._pending_host[asked.name]
+        result = self._result_of(asked.request, done)
+        if result is not None:
+            self._pass_on(asked.request, result)
+
+    def _result_of(self, request: int, done: asyncio.Future[CompileResult]) -> CompileResult | None:
+        """Result of a compilation; None: it was abandoned, or failed in a way that was answered here."""
+        if done.cancelled():
+            return None
+        error = done.exception()
+        if error is None:
+            return done.result()
+        self._log.error("compile_service_failed", error=f"{error!r:.500}", guest=True)
+        self._answer(request, ok=False, log="the host could not compile; its log has the reason", from_cache=False)
+        return None
+
+    def _pass_on(self, request: int, result: CompileResult) -> None:
+        """Answers with a result, and closes its image."""
         image = result.image_fd if result.ok else None
         try:
             fds = () if image is None else (image,)

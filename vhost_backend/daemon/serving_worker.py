@@ -18,7 +18,7 @@ from vhost_backend.vhost_user.session import Session
 from vhost_backend.vhost_user.vring import Vring
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.link import Answer, Build, WorkerLink
-from vhost_backend.worker_protocol.protocol import Compile
+from vhost_backend.worker_protocol.protocol import Compile, HostProgram
 from vhost_backend.worker_protocol.registration_messages import Register, Registered
 
 STOP_WAIT_S: Final = 0.07
@@ -77,9 +77,12 @@ class ServingWorker:
         """Number of the VM's programs that compile, or wait for a compiler."""
         return self._compilations.pending
 
-    def compile(self, request: Compile) -> None:
+    def compile(self, request: Compile | HostProgram) -> None:
         """Has a program compiled; the worker gets it."""
-        self._compilations.submit(request)
+        if isinstance(request, Compile):
+            self._compilations.submit(request)
+        else:
+            self._compilations.submit_host(request)
 
     def restore(self, done: Callable[[], None]) -> None:
         """Gives a new worker the VM's registered programs; then, or after a bounded time, calls `done`."""

@@ -54,6 +54,7 @@ from vhost_backend.worker_protocol.protocol import (
     Compile,
     FunctionFigures,
     Functions,
+    HostProgram,
     Log,
     Ready,
     Stats,
@@ -390,7 +391,7 @@ class WorkerSlot:
         match message:
             case Ready():
                 self._on_ready(link, message)
-            case Compile() | Register() | Unregister():
+            case Compile() | HostProgram() | Register() | Unregister():
                 self._on_program(message)
             case VringBroken(index, reason):
                 self._vm.log.warning("vring_broken", vring=index, reason=reason, guest=True)
@@ -404,12 +405,12 @@ class WorkerSlot:
             case Ack() | Measured() | Saved() | CallListener() | CodeNames():
                 pass  # a link settles acks, a migration takes its own, the supervisor others
 
-    def _on_program(self, message: Compile | Register | Unregister) -> None:
+    def _on_program(self, message: Compile | HostProgram | Register | Unregister) -> None:
         worker = self.serving
         if worker is None:
             return  # nobody waits for it
         match message:
-            case Compile():
+            case Compile() | HostProgram():
                 worker.compile(message)
             case Register():
                 worker.register(message)

@@ -1,9 +1,9 @@
 """Builds ``vhost_backend._dataplane``: the data plane and the engines that are written in C.
 
 ``python -m vhost_backend.dataplane.build`` compiles it next to the package. The control system's driver,
-``vhost_backend/channels/``, and the table of built-in functions, ``vhost_backend/builtins/``, are part of it. Every engine folder ``vhost_backend/engines/*/`` takes part: its ``*.c`` are
-compiled in, and its ``cdef.h``, if it has one, is declared to Python as is. ``VGC_ENGINES=a,b`` builds with only
-those folders.
+``vhost_backend/channels/``, and the table of built-in functions, ``vhost_backend/builtins/``, are part of it. Every engine
+folder ``vhost_backend/engines/*/`` takes part: its ``*.c``, and those of its ``builtins/``, are compiled in, and its
+``cdef.h``, if it has one, is declared to Python as is. ``VGC_ENGINES=a,b`` builds with only those folders.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _engine_folders() -> list[Path]:
 
 def _sources() -> list[str]:
     own = [source for folder in (HERE, BUILTINS_DIR, CHANNELS_DIR) for source in sorted(folder.glob("*.c"))]
-    engines = [source for folder in _engine_folders() for source in sorted(folder.glob("*.c"))]
+    folders = [part for folder in _engine_folders() for part in (folder, folder / "builtins")]
+    engines = [source for folder in folders for source in sorted(folder.glob("*.c"))]
     return [str(path) for path in (*own, *VRING_SOURCES, *engines)]
 
 

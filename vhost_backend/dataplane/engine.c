@@ -43,6 +43,12 @@ void vgc_engine_wake(struct vgc_engine *engine)
     wake_sleeper(engine);
 }
 
+void vgc_engine_ask(struct vgc_engine *engine)
+{
+    if (engine->dp != NULL)
+        vgc_notify(engine->dp);
+}
+
 struct vgc_op *vgc_engine_take_finished(struct vgc_engine *engine)
 {
     struct vgc_op *newest = atomic_exchange_explicit(&engine->finished, NULL, memory_order_acquire);

@@ -144,6 +144,9 @@ int vgc_dp_cold_complete(struct vgc_dp *dp, uint32_t token, uint32_t status, uin
 
 /* ---- programs ------------------------------------------------------------------------------------------------ */
 
+/* In place of a context's number: the program is the engine's own, and guests do not see it. */
+enum { VGC_OF_HOST = 0xfffe };
+
 /* Adds a program to the context with this engine's number, or registers it for the VM if that is 0: then every context
  * finds it, behind its own. Returns its id, -ENOSPC, or -EDQUOT. Functions and globals that are added to it are found
  * by id at once, by name after vgc_dp_program_publish(); later programs hide names of earlier ones. */

@@ -151,6 +151,7 @@ struct vgc_op {
     /* for the engine while it owns the operation */
     struct vgc_op *next;
     uint64_t progress;
+    uint32_t calls;      /* of its driver, if the engine counts them */
     uint32_t first_node; /* of the nodes of a graph that were submitted together; the last one is `node` */
     void *engine_private;
 };
@@ -343,6 +344,9 @@ void vgc_engine_finish(struct vgc_engine *engine, struct vgc_op *op);
 
 /* Makes the data plane call `poll` soon, though no operation is finished. Callable from any thread. */
 void vgc_engine_wake(struct vgc_engine *engine);
+
+/* Wakes the worker's main thread, which asks the engine what its operations wait for. Callable from any thread. */
+void vgc_engine_ask(struct vgc_engine *engine);
 
 /* Makes a graph, whose node is done, its next node: arguments, `progress` and `engine_private` are as those of a new
  * operation. False: it has no more nodes, one has failed, or it is no graph; then the operation is to be finished. */

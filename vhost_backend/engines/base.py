@@ -7,14 +7,14 @@ An engine is opened inside the worker and never by the daemon. The daemon only a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 from vhost_backend._dataplane import lib
 from vhost_backend.compiler.job import CompileJob
-from vhost_backend.errors import EngineError
+from vhost_backend.errors import DriverError, EngineError
 from virtio_proto.schema import ParamKind
 
 __all__ = [
@@ -247,6 +247,29 @@ class Engine(ABC):
     @abstractmethod
     def unload_program(self, program: LoadedProgram) -> None:
         """Frees a program of which no launch is in flight."""
+
+    # ---- programs of its own ----
+
+    @staticmethod
+    def host_source(name: str) -> bytes | None:  # noqa: ARG004  most need none
+        """CUDA source of a program that the engine's own functions need; None: it has none of this name.
+
+        Called by the daemon.
+        """
+        return None
+
+    def wanted_programs(self) -> Iterable[str]:
+        """Names of its own programs that operations wait for, each once: `use_program` or `refuse_program` follows."""
+        return ()
+
+    def use_program(self, name: str, program: LoadedProgram) -> None:  # noqa: B027  most need none
+        """Lets the operations that wait for a program of the engine's own go on; it is loaded and provided.
+
+        :raise DriverError: the engine has too little memory.
+        """
+
+    def refuse_program(self, name: str, error: DriverError) -> None:  # noqa: B027  most need none
+        """Fails the operations that wait for a program of the engine's own; later ones want it again."""
 
     def code_of(self, program: LoadedProgram, most: int) -> tuple[CodeRange, ...]:  # noqa: ARG002  most have no code here
         """Functions of a loaded program, at most so many; empty unless `names_code`."""

@@ -13,6 +13,7 @@ import msgspec
 from vhost_backend.engines.base import CodeRange, Engine
 from vhost_backend.errors import DriverError
 from vhost_backend.worker.function_list import list_payload
+from vhost_backend.worker.host_programs import HostPrograms
 from vhost_backend.worker.marks import check_body, parse_marks
 from vhost_backend.worker.plane import ColdRequest, DataPlane
 from vhost_backend.worker.programs import (
@@ -29,7 +30,7 @@ from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.codec import close_fds
 from vhost_backend.worker_protocol.marks import MarkBudget
 from vhost_backend.worker_protocol.program_terms import MAX_OPTION_CHARS, MAX_OPTIONS
-from vhost_backend.worker_protocol.protocol import Compile, Program, WorkerMessage
+from vhost_backend.worker_protocol.protocol import Compile, HostProgram, Program, WorkerMessage
 from vhost_backend.worker_protocol.registration_messages import Register, Restore, Unregister, digest_of
 from virtio_proto import schema
 from virtio_proto.schema import LIMITS, Opcode, ProgramFlag, ProgramKind, Status
@@ -115,12 +116,13 @@ class ColdServer:
         self.programs.name_code = self._name_code
         self._changes = ChangeQueue(engine, plane)
         self.registrations = Registrations(self.programs, plane, self)
+        self._host_programs = HostPrograms(engine, self.programs, self)
         self._sources = sources
         self._waiting: deque[ColdRequest] = deque()
         """Loads whose source has not been sent yet; it stays in guest memory until a file is free."""
         self._compiling: dict[int, _Load] = {}
         """Loads at the compiler, by request number."""
-        self._next_compile = 1
+        self._last_number = 0
         self._mark_budget = MarkBudget()
         self._serve: Mapping[int, Callable[[ColdRequest], None]] = {
             Opcode.PROGRAM_LOAD: self._program_load,
@@ -144,17 +146,22 @@ class ColdServer:
         self._send(protocol.CodeNames(program, ranges))
 
     def serve(self) -> None:
-        """Serves all cold requests that have arrived; `settle` completes those that wait for the engine."""
+        """Serves all cold requests that have arrived, and asks the daemon for programs that the engine waits for.
+
+        `settle` completes requests that wait for the engine.
+        """
         while (request := self._plane.take_cold()) is not None:
             try:
                 self._serve[request.opcode](request)
             except DriverError as error:
                 self._plane.complete(request.token, error.status, text=str(error))
+        self._host_programs.ask(self._number)
         self.settle()
 
     def is_compiling(self) -> bool:
         """True while a load waits for the compiler, or for a file to send its source in."""
-        return bool(self._compiling or self._waiting or self.registrations.is_busy())
+        is_loading = self._compiling or self._waiting
+        return bool(is_loading or self.registrations.is_busy() or self._host_programs.is_busy())
 
     def restore(self, message: Restore, fds: tuple[int, ...], ack: Callable[[int, str], None]) -> None:
         """Registers a program that an earlier worker had, and then acknowledges the message, or says why it could not.
@@ -173,12 +180,16 @@ class ColdServer:
         return self._changes.settle()
 
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> None:
-        """Handles the daemon's answer to a `Compile`. Takes `fds` over."""
+        """Handles the daemon's answer to a `Compile` or `HostProgram`. Takes `fds` over."""
+        if not self._host_programs.on_program(answer, fds):
+            self._on_compiled(answer, fds)
+        self.settle()
+
+    def _on_compiled(self, answer: Program, fds: tuple[int, ...]) -> None:
         load = self._compiling.pop(answer.request, None)
         if load is None:
             close_fds(fds)
-            return
-        if not answer.ok:
+        elif not answer.ok:
             close_fds(fds)
             self._reply(load.request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
             self._free_source(load.source_number)
@@ -187,11 +198,10 @@ class ColdServer:
             close_fds(fds)
         else:
             self._changes.add(lambda: self._load(load, answer.log, fds[0]), fds, load.request)
-        self.settle()
 
-    # ---- the registrations' Link -----------------------------------------------------------------
+    # ---- Link of registrations and of the engine's programs ---------------------------------------
 
-    def send(self, message: Register | Unregister) -> None:
+    def send(self, message: Register | Unregister | HostProgram) -> None:
         self._send(message)
 
     def change(self, act: Callable[[], None], fds: Sequence[int] = ()) -> None:
@@ -222,11 +232,15 @@ class ColdServer:
             raise DriverError(Status.UNSUPPORTED, f"program kind {body.kind}; allowed: {[int(k) for k in ProgramKind]}")
         options = _parse_options(self._plane.read(request.token, start, body.options_len))
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
-        number = self._next_compile
+        number = self._number()
         message = Compile(number, request.context, body.kind, options, self._sources.write(source))
-        self._next_compile = number + 1 & 0xFFFF_FFFF
         self._compiling[number] = _Load(request, message.source, _candidate(body, options, source, message.source))
         self._send(message)
+
+    def _number(self) -> int:
+        """Number for a request to the daemon."""
+        self._last_number = self._last_number + 1 & 0xFFFF_FFFF
+        return self._last_number
 
     def _load(self, load: _Load, log: str, image_fd: int) -> None:
         """Loads an image. The file of its source is free only after that, so that few images wait for the engine."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from vhost_backend._dataplane import ffi
+from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.base import (
     CodeRange,
     Engine,
@@ -25,6 +25,8 @@ from virtio_proto.schema import Status
 
 OF_VM: Final = 0
 """In place of a context's engine number: the program is registered for the VM."""
+OF_HOST: Final = int(lib.VGC_OF_HOST)
+"""In place of a context's engine number: the program is the engine's own, and guests do not see it."""
 _WORK_BYTES: Final = int(ffi.sizeof("struct vgc_function_work"))
 """Bytes that the data plane keeps for each function of a registered program."""
 _MAY_RAISE: Final = "; the host's operator may raise it: vgcctl vm limits VM --memory"
@@ -42,7 +44,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntry:
-    """Loaded program of one context, or of the VM (`OF_VM`), with its id."""
+    """Loaded program of one context, of the VM (`OF_VM`) or of the engine (`OF_HOST`), with its id."""
 
     id: int
     context: int
@@ -110,7 +112,7 @@ class Programs:
         the engine names code."""
 
     def add(self, context: int, image_fd: int, size: int) -> LoadedEntry:
-        """Charges a program to the quota, and loads it for the context with this engine number, or for the VM.
+        """Charges a program to the quota, and loads it for the context with this engine number, the VM or the engine.
 
         :raise DriverError: a program of the VM has one of the names already, the image is not the engine's, or the VM
             has too many programs or too little memory; nothing of the program is left.
@@ -143,22 +145,30 @@ class Programs:
         """
         loaded: LoadedProgram | None = None
         try:
-            loaded = self._engine.load_program(image_fd, size, context)
+            loaded = self._engine.load_program(image_fd, size, 0 if context == OF_HOST else context)
             total = _charge_of(context, loaded)
             self._charged(total, charged, lambda: self._plane.charge_program(program, total))
             if context == OF_VM:
                 self._check_names(loaded)
             self._engine.provide(loaded)
-            functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
-            for variable in loaded.globals:
-                self._plane.add_global(program, variable.address, variable.size)
-            self._plane.publish_programs()
+            functions = self._publish(program, loaded) if context != OF_HOST else ()
         except (DataPlaneError, ProgramError, DriverError):
             self._plane.remove_program(program)
             if loaded is not None:
                 self._engine.unload_program(loaded)
             raise
         return LoadedEntry(program, context, loaded, functions)
+
+    def _publish(self, program: int, loaded: LoadedProgram) -> tuple[Function, ...]:
+        """Gives guests the program's functions and variables.
+
+        :raise DataPlaneError: the VM has too many.
+        """
+        functions = tuple(Function(self._add_function(program, info), info) for info in loaded.functions)
+        for variable in loaded.globals:
+            self._plane.add_global(program, variable.address, variable.size)
+        self._plane.publish_programs()
+        return functions
 
     def _check_names(self, loaded: LoadedProgram) -> None:
         """Checks that no program of the VM has a name of the program's.

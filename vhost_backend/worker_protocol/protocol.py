@@ -31,7 +31,8 @@ Sequence::
                      <-             ack
     vring_stop       ->
                      <-             ack       base
-                     <-             compile   fds: file with the source, which the daemon may read until `program`
+                     <-             compile   of a source file, which the daemon may read until `program`
+                     <-             host_program   of a source that the daemon has
     program          ->                       fds: sealed memfd with the image, if ok
                      <-             vring_broken, stats, log, marks, code_names   at any time
     shutdown         ->                       (the worker exits; end of file says so)
@@ -276,7 +277,7 @@ class LookAtFunctions(Message, frozen=True):
 
 
 class Program(Message, frozen=True):
-    """Answer to `Compile` number `request`. `log` is the compiler's log, cut to `MAX_LOG_CHARS`."""
+    """Answer to `Compile` or `HostProgram` number `request`. `log` is the compiler's log, cut to `MAX_LOG_CHARS`."""
 
     TYPE: ClassVar[str] = "program"
     seq: U32
@@ -361,6 +362,15 @@ class Compile(Message, frozen=True):
     source: SourceNumber
 
 
+class HostProgram(Message, frozen=True):
+    """Asks for a compilation of a program that comes with the host (`Engine.host_source`). Numbers are as of `Compile`."""
+
+    TYPE: ClassVar[str] = "host_program"
+    MAX_BYTES: ClassVar[int] = 128
+    request: U32
+    name: Annotated[str, Meta(max_length=32, pattern=r"\A[a-z_]+\Z")]
+
+
 class CodeNames(Message, frozen=True):
     """Names the code of a program, in place of what was said of it before; without code, the program is unloaded.
 
@@ -441,6 +451,7 @@ WorkerMessage: TypeAlias = (
     | Ready
     | Ack
     | Compile
+    | HostProgram
     | CodeNames
     | Register
     | Unregister
@@ -476,6 +487,7 @@ WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     Ready,
     Ack,
     Compile,
+    HostProgram,
     CodeNames,
     Register,
     Unregister,

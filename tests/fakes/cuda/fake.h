@@ -414,6 +414,8 @@ struct fake_launch {
     struct fake_module *module;
     unsigned int grid[3], block[3], shared;
     const struct fake_kernel *kernel;
+    char name[FAKE_NAME];
+    uint32_t param_bytes;
     unsigned char params[FAKE_MAX_PARAMS];
 };
 
@@ -432,5 +434,10 @@ const struct fake_kernel *fake_bench_kernel_find(const char *name, uint32_t para
 /* watched_kernels.c: kernels with the control system's hooks, and offset of their timer from CLOCK_REALTIME. */
 extern _Atomic int64_t fake_timer_offset_ns;
 const struct fake_kernel *fake_watched_kernel_find(const char *name);
+/* builtin_kernels.c: kernels of built-in functions, and one that a test runs: 0, or 1 if it failed. */
+typedef int (*fake_outside)(const char *name, unsigned int blocks, unsigned int threads, unsigned int shared,
+                            const void *params, size_t param_bytes);
+const struct fake_kernel *fake_builtin_kernel_find(const char *name);
+const struct fake_kernel *fake_outside_kernel(void);
 
 #endif

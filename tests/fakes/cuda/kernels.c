@@ -215,6 +215,8 @@ const struct fake_kernel *fake_kernel_find(const char *name, uint32_t param_byte
     const struct fake_kernel *other = fake_bench_kernel_find(name, param_bytes);
     if (!other)
         other = fake_watched_kernel_find(name);
+    if (!other)
+        other = fake_builtin_kernel_find(name);
     for (size_t i = 0; !other && i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].name, name) == 0)
             other = &kernels[i];

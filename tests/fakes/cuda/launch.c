@@ -70,6 +70,8 @@ static CUresult check_kernel(struct fake_launch *launch, struct fake_function *f
     launch->kernel = fake_bench_kernel_find(function->name, function->param_bytes);
     if (!launch->kernel)
         launch->kernel = fake_kernel_find(function->name, function->param_bytes);
+    if (!launch->kernel && (launch->kernel = fake_outside_kernel()))
+        return CUDA_SUCCESS;
     if (!launch->kernel)
         fake_misuse("the fake has no kernel %s", function->name);
     else if (function->params_known && function->param_bytes != launch->kernel->param_bytes)
@@ -83,6 +85,8 @@ static CUresult check_kernel(struct fake_launch *launch, struct fake_function *f
 
 static CUresult prepare(struct fake_launch *launch, struct fake_function *function, void **params, void **extra)
 {
+    snprintf(launch->name, sizeof launch->name, "%s", function->name);
+    launch->param_bytes = function->param_bytes;
     CUresult result = check_geometry(launch, function);
     if (!result && params && extra)
         result = CUDA_ERROR_INVALID_VALUE;

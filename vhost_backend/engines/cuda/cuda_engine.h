@@ -11,7 +11,7 @@
  *   mirror.c   its part in the host's memory            mapped.c   memory at chosen addresses: cuda_mapped.h
  *   zero.c     zeroing of new memory              arrays.c   arrays: their size, life, zeroing
  *   boxes.c    copies of boxes                    objects.c  textures and surfaces
- *   gate.c     turns with other VMs of the GPU
+ *   gate.c     turns with other VMs of the GPU         builtins.c  built-in functions
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -53,9 +53,11 @@ enum {
     CUDA_ERROR_LOOK_NS = 200000,                        /* time between two checks for errors while nothing finishes */
     CUDA_MIN_NAP_NS = 20000,
     CUDA_MAX_NAP_NS = 1000000,
-    CUDA_LINK_BYTES = 64 << 10, /* most bytes of a copy of the control system */
-    CUDA_GATE_NAP_NS = 200000,  /* longest nap while a launch is held */
-    CUDA_NAP_SHARE = 32,        /* naps last this fraction of the work's time, which delays the detection of its end */
+    CUDA_LINK_BYTES = 64 << 10,            /* most bytes of a copy of the control system */
+    CUDA_MODULES = 10,                     /* of built-in functions */
+    CUDA_STATUSES = CUDA_COMMANDS_MAX / 2, /* calls of built-in functions that may fail: each is two commands or more */
+    CUDA_GATE_NAP_NS = 200000,             /* longest nap while a launch is held */
+    CUDA_NAP_SHARE = 32, /* naps last this fraction of the work's time, which delays the detection of its end */
 };
 
 struct cuda_stream {
@@ -196,6 +198,22 @@ struct cuda_gate {
     uint64_t held_ns;             /* time since which one is */
 };
 
+/* Module with kernels of built-in functions. */
+struct cuda_module {
+    enum {
+        CUDA_MODULE_ABSENT,
+        CUDA_MODULE_WANTED, /* calls wait for it, and nobody has been asked for it */
+        CUDA_MODULE_ASKED,
+        CUDA_MODULE_LOADED,
+        CUDA_MODULE_REFUSED, /* calls that wait for it fail with `status` and `why` */
+    } state;
+    const struct vgc_cuda_program *program;
+    const struct cuda_kernel **kernels; /* of the program, by name */
+    uint32_t status;                    /* enum vgc_status */
+    char why[VGC_MAX_ERROR_TEXT];
+};
+
+struct cuda_builtin;
 struct cuda_engine;
 
 /* Source of allocations. All functions are called with the engine entered. */
@@ -282,6 +300,13 @@ struct cuda_engine {
     struct cuda_timer timer;
     struct cuda_gate gate;
 
+    /* built-in functions */
+    struct cuda_builtin *builtins; /* list */
+    struct cuda_module modules[CUDA_MODULES];
+    uint32_t *statuses; /* pinned, CUDA_STATUSES words; NULL before the first module */
+    uint32_t *free_statuses[CUDA_STATUSES];
+    uint32_t num_free_statuses;
+
     /* output */
     uint32_t printing;         /* running launches that may print */
     uint32_t printing_context; /* context of all of them */
@@ -365,7 +390,8 @@ uint32_t cuda_node_cost(const struct vgc_op *op); /* of a graph's current node *
 drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, struct vgc_op *op);
 
 /* ---- step.c ---- */
-/* Decides whether an operation is done in steps, alone in its lane, and notes that in it when it arrives. */
+/* Decides whether an operation is done in steps, alone in its lane, and notes that in it when it arrives, and the
+ * driver calls of a built-in function. */
 void cuda_note_steps(const struct cuda_engine *engine, struct vgc_op *op);
 bool cuda_in_steps(const struct vgc_op *op);
 /* True if the operation needs the scratch buffer and another lane uses it. */
@@ -524,6 +550,25 @@ struct cuda_lane *cuda_gate_begin_round(struct cuda_engine *engine);
 void cuda_gate_end_round(struct cuda_engine *engine);
 /* Longest nap while a launch is held. */
 uint64_t cuda_gate_nap_ns(const struct cuda_engine *engine, uint64_t now_ns);
+
+/* ---- builtins.c ---- */
+void *cuda_find_builtin(struct vgc_engine *base, const struct vgc_builtin *builtin);
+uint64_t cuda_launch_bytes(struct vgc_engine *base, const struct vgc_op *op);
+/* Driver calls of a call of a built-in function; 0: the operation is something else. */
+uint32_t cuda_builtin_cost(const struct cuda_engine *engine, const struct vgc_op *op);
+/* Notes that a call has arrived: a module that was refused is asked for again. */
+void cuda_builtin_arrive(struct cuda_engine *engine, const struct vgc_op *op);
+/* True if the call may fail because of the data: nothing of its graph is submitted behind it before it has ended. */
+bool cuda_builtin_reports(const struct vgc_op *op);
+/* True if the operation does not wait for a module; asks for it. */
+bool cuda_builtin_may_go(struct cuda_engine *engine, const struct vgc_op *op);
+/* Submits a call; one whose module was refused fails. */
+drv_result cuda_submit_builtin(struct cuda_engine *engine, drv_stream stream, struct vgc_op *op);
+/* Takes the status of a call that has ended, if it has one. */
+void cuda_builtin_end(struct cuda_engine *engine, struct vgc_op *op);
+/* Stops using a program that is about to be unloaded. */
+void cuda_builtins_forget(const struct vgc_cuda_program *program);
+void cuda_builtins_close(struct cuda_engine *engine);
 
 /* ---- texts.c ---- */
 int cuda_control_text(struct vgc_engine *base, uint64_t address, char *text, uint32_t size);

@@ -24,6 +24,7 @@ static int submit(struct vgc_engine *base, struct vgc_op *op)
     op->engine_private = NULL;
     cuda_event_arrive(engine, op);
     cuda_note_steps(engine, op);
+    cuda_builtin_arrive(engine, op);
     if (is_void(lane, op))
         return VGC_DONE;
     cuda_lane_append(engine, lane, op);
@@ -175,6 +176,7 @@ static void close_engine(struct vgc_engine *base)
     vgc_engine_enter(base);
     cuda_timer_close(engine);
     cuda_events_close(engine);
+    cuda_builtins_close(engine);
     cuda_memory_close(engine);
     cuda_streams_close(engine);
     vgc_engine_leave(base);
@@ -195,6 +197,8 @@ static const struct vgc_engine_ops CUDA_OPS = {
     .map_region = cuda_map_region,
     .submit = submit,
     .graphs = true,
+    .builtin = cuda_find_builtin,
+    .launch_bytes = cuda_launch_bytes,
     .array_bytes = cuda_array_bytes,
     .array_make = cuda_array_make,
     .array_end = cuda_array_end,

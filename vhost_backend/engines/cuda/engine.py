@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from vhost_backend._dataplane import ffi, lib
@@ -21,6 +21,7 @@ from vhost_backend.engines.base import (
     WorkerNeeds,
 )
 from vhost_backend.engines.cuda import cubin, device, host, kinds, partition, table, toolchain
+from vhost_backend.engines.cuda.builtins import sources
 from vhost_backend.engines.cuda.capture import Capture
 from vhost_backend.engines.cuda.cubin import Cubin, CubinError, Hooks, Kernel
 from vhost_backend.engines.cuda.driver import Driver, start
@@ -28,8 +29,9 @@ from vhost_backend.engines.cuda.kinds import Declared, TrailerError
 from vhost_backend.engines.cuda.names import parts, short_name
 from vhost_backend.engines.cuda.options import CudaOptions
 from vhost_backend.engines.cuda.table import AmbiguousNameError, Named
-from vhost_backend.errors import EngineError
+from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.sandbox import memfd
+from virtio_proto.schema import Status
 
 _MIB: Final = 1 << 20
 _PRINTF_BYTES: Final = _MIB
@@ -42,7 +44,6 @@ class CudaEngine(Engine):
     """Engine that runs kernels on SMs of a GPU, in a context of this process."""
 
     kind: ClassVar[str] = "cuda"
-    missing_builtins = "only the software GPU has them so far"
 
     def __init__(self, options: CudaOptions, pes: int, memory_bytes: int) -> None:
         self.handle = ffi.NULL
@@ -143,6 +144,23 @@ class CudaEngine(Engine):
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cuda_program_unload(program.private)
+
+    @staticmethod
+    def host_source(name: str) -> bytes | None:
+        return sources.source(name).encode() if name in sources.MODULES else None
+
+    def wanted_programs(self) -> Iterator[str]:
+        while (module := lib.vgc_cuda_engine_wanted(self.handle)) >= 0:
+            yield sources.MODULES[module]
+
+    def use_program(self, name: str, program: LoadedProgram) -> None:
+        module = sources.MODULES.index(name)
+        if lib.vgc_cuda_engine_use_module(self.handle, module, program.private, self._why) != 0:
+            raise DriverError(Status.OUT_OF_MEMORY, self._reason())
+
+    def refuse_program(self, name: str, error: DriverError) -> None:
+        why = ffi.new("char[]", str(error).encode())
+        lib.vgc_cuda_engine_refuse_module(self.handle, sources.MODULES.index(name), error.status, why)
 
     def close(self) -> None:
         """Ends the context, and restores stdout and stderr."""

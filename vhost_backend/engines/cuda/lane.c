@@ -90,7 +90,7 @@ static bool may_submit(struct cuda_engine *engine, const struct cuda_lane *lane)
         return false;
     if (prints(op) && !may_print(engine, op))
         return false;
-    if (op->kind == VGC_OPK_EVENT_WAIT && !cuda_wait_may_go(op))
+    if ((op->kind == VGC_OPK_EVENT_WAIT && !cuda_wait_may_go(op)) || !cuda_builtin_may_go(engine, op))
         return false;
     if (cuda_in_steps(op) && cuda_scratch_is_taken(engine, lane, op))
         return false;
@@ -189,16 +189,16 @@ static void refuse(struct cuda_engine *engine, struct cuda_lane *lane, drv_resul
 }
 
 /* Makes a graph its next node if that may share a group with the nodes before it; `cost` is that of the group. */
-static bool extend_batch(const struct cuda_engine *engine, struct vgc_op *op, uint32_t *cost)
+static bool extend_batch(struct cuda_engine *engine, struct vgc_op *op, uint32_t *cost)
 {
     uint64_t group = op->progress;
     uint64_t start_ns = op->start_ns;
     bool may_last = op->kind == VGC_OPK_LAUNCH && !cuda_kernel_of(op)->is_short;
-    if (may_last || prints(op) || !vgc_op_next_node(op))
+    if (may_last || prints(op) || cuda_builtin_reports(op) || !vgc_op_next_node(op))
         return false;
     cuda_note_steps(engine, op);
     *cost += cuda_node_cost(op);
-    bool fits = !cuda_in_steps(op) && !prints(op) && *cost <= CUDA_BATCH;
+    bool fits = !cuda_in_steps(op) && !prints(op) && *cost <= CUDA_BATCH && cuda_builtin_may_go(engine, op);
     if (!fits) {
         vgc_op_load_node(op, op->node - 1);
         cuda_note_steps(engine, op);
@@ -285,6 +285,7 @@ static drv_result conclude(struct cuda_engine *engine, struct cuda_lane *lane, s
     case VGC_OPK_EVENT_RECORD:
         return op->status == VGC_STATUS_OK ? cuda_record_happened(engine, op, now_ns) : DRV_SUCCESS;
     case VGC_OPK_LAUNCH:
+        cuda_builtin_end(engine, op);
         if (prints(op)) {
             engine->printing--;
             return cuda_output_collect(engine, lane->stream, op);
@@ -353,6 +354,7 @@ static bool end_batch(struct cuda_engine *engine, struct cuda_lane *lane, struct
     learn_from_batch(lane, op, now_ns);
     if (op->graph_start_ns == 0)
         op->graph_start_ns = lane->group_start_ns;
+    cuda_builtin_end(engine, op);
     if (op->status != VGC_STATUS_OK || op->node + 1 == op->num_nodes)
         return false;
     if (prints(op)) {

@@ -278,6 +278,7 @@ void vgc_cuda_program_unload(struct vgc_cuda_program *program)
     bool may_go = cuda_texts_forget(program);
     vgc_engine_enter(&engine->base);
     cuda_timer_forget(program);
+    cuda_builtins_forget(program);
     if (may_go) /* otherwise it stays until the context ends */
         cuda_check(engine, engine->driver.cuModuleUnload(program->module));
     leave_provided(program);

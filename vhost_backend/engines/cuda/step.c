@@ -50,6 +50,7 @@ void cuda_note_steps(const struct cuda_engine *engine, struct vgc_op *op)
 {
     if (is_copy(op))
         op->engine_private = must_step(engine, op) ? op : NULL;
+    op->calls = cuda_builtin_cost(engine, op);
 }
 
 bool cuda_in_steps(const struct vgc_op *op)

@@ -7,6 +7,8 @@ uint32_t cuda_node_cost(const struct vgc_op *op)
 {
     if (cuda_in_steps(op))
         return STEP_COST;
+    if (op->calls != 0)
+        return op->calls;
     if (op->kind == VGC_OPK_FILL)
         return op->unit == 8 ? WIDE_FILL_COST : 1;
     return op->kind == VGC_OPK_COPY_IN || op->kind == VGC_OPK_COPY_OUT ? op->num_spans : 1;
@@ -132,7 +134,8 @@ drv_result cuda_submit(struct cuda_engine *engine, struct cuda_stream *stream, s
     case VGC_OPK_FILL:
         return fill(engine, stream->handle, op);
     case VGC_OPK_LAUNCH:
-        return launch(engine, stream->handle, op);
+        return op->kernel->builtin != NULL ? cuda_submit_builtin(engine, stream->handle, op)
+                                           : launch(engine, stream->handle, op);
     case VGC_OPK_EVENT_RECORD:
         return cuda_submit_record(engine, stream, op);
     case VGC_OPK_EVENT_WAIT:

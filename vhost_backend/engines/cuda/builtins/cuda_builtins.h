@@ -1,7 +1,6 @@
 /* Built-in functions on the CUDA engine: plans of calls.
  *
- * A call is a list of launches, in order, of kernels in the modules (`*.cu`) of this folder. Nothing here calls CUDA.
- * README.md says how the engine is to use it. */
+ * A call is a list of launches, in order, of kernels in a module (`*.cu`) of this folder. Nothing here calls CUDA. */
 #ifndef CUDA_BUILTINS_H
 #define CUDA_BUILTINS_H
 
@@ -15,7 +14,14 @@ enum {
     CUDA_BUILTIN_ALIGNMENT = 256, /* of workspaces */
     CUDA_BUILTIN_NAME = 48,       /* bytes of a kernel's name, with its zero */
     CUDA_BUILTIN_PARAMS = 256,    /* most bytes of a parameter block */
+    CUDA_BUILTIN_MODULES = 10,
 };
+
+/* Name of a module's file, without its ending; NULL behind the last one. */
+const char *cuda_builtin_module(uint32_t number);
+
+/* Number of the module that has the kernels of a function. */
+uint32_t cuda_builtin_module_of(const struct vgc_builtin *builtin);
 
 struct cuda_builtin_launch {
     const char *module; /* name of the module's file, without its ending */
@@ -29,9 +35,9 @@ struct cuda_builtin_launch {
 /* Bytes of scratch memory of a call, whose parameters and ranges have been checked; 0: it takes none. */
 uint64_t cuda_builtin_workspace(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms);
 
-/* Plans a call: fills in launches (there is room for CUDA_BUILTIN_LAUNCHES) and returns their number, 0 if nothing is
- * to be done. `workspace` is an address of device memory at a multiple of CUDA_BUILTIN_ALIGNMENT, whose contents may be
- * anything; it belongs to the call until its last launch has ended. */
+/* Plans a call: fills in launches (there is room for CUDA_BUILTIN_LAUNCHES, or NULL: they are only counted) and returns
+ * their number, 0 if nothing is to be done. `workspace` is an address of device memory at a multiple of
+ * CUDA_BUILTIN_ALIGNMENT, whose contents may be anything; it belongs to the call until its last launch has ended. */
 uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
                            struct cuda_builtin_launch *launches);
 

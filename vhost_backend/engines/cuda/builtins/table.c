@@ -16,19 +16,25 @@ static const struct group {
 };
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
+_Static_assert((int)NUM_GROUPS == (int)CUDA_BUILTIN_MODULES, "each group has a module");
 
-static const struct group *group_of(const struct vgc_builtin *builtin)
+const char *cuda_builtin_module(uint32_t number)
+{
+    return number < NUM_GROUPS ? GROUPS[number].name : NULL;
+}
+
+uint32_t cuda_builtin_module_of(const struct vgc_builtin *builtin)
 {
     uint32_t i = 0;
     while (i + 1 < NUM_GROUPS && strncmp(builtin->name, GROUPS[i].name, strcspn(builtin->name, ".")) != 0)
         i++;
-    return &GROUPS[i];
+    return i;
 }
 
 static struct plan make(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
                         struct cuda_builtin_launch *launches)
 {
-    const struct group *group = group_of(builtin);
+    const struct group *group = &GROUPS[cuda_builtin_module_of(builtin)];
     struct plan plan = {builtin, group->name, num_sms, workspace, 0, 0, launches, 0};
     group->plan(&plan, params);
     return plan;
