@@ -372,8 +372,8 @@ struct vgc_dp {
     uint64_t memory_used;
     uint32_t offered_pes;     /* elements that take work; 0: all of the engine's */
     struct vgc_temp temps[8]; /* buffers of finished CALLs and launches, kept for later ones */
+    uint64_t temp_bytes;      /* of these */
     struct vgc_workspace workspaces[VGC_WORKSPACES];
-    uint64_t temp_bytes;
 
     /* objects */
     struct vgc_context contexts[VGC_MAX_CONTEXTS]; /* engine's number - 1 */

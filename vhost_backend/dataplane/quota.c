@@ -49,6 +49,7 @@ int vgc_temp_get(struct vgc_dp *dp, uint64_t *size, uint64_t *address)
             continue;
         *address = temp->address;
         *size = temp->size;
+        dp->temp_bytes -= temp->size;
         *temp = (struct vgc_temp){0};
         return 0;
     }
@@ -67,11 +68,12 @@ void vgc_temp_free(struct vgc_dp *dp, uint64_t address, uint64_t size)
 
 void vgc_temp_put(struct vgc_dp *dp, uint64_t address, uint64_t size)
 {
-    enum { LARGEST_KEPT = 16 << 20 };
-    struct vgc_temp temp = {address, size};
-    for (size_t i = 0; size <= LARGEST_KEPT && i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
+    enum { MOST_KEPT = 128 << 20 };
+    bool fits = size <= MOST_KEPT && dp->temp_bytes <= MOST_KEPT - size;
+    for (size_t i = 0; fits && i < sizeof(dp->temps) / sizeof(dp->temps[0]); i++) {
         if (dp->temps[i].address == 0) {
-            dp->temps[i] = temp;
+            dp->temps[i] = (struct vgc_temp){address, size};
+            dp->temp_bytes += size;
             return;
         }
     }
@@ -85,6 +87,7 @@ void vgc_temp_drop_all(struct vgc_dp *dp)
             vgc_temp_free(dp, dp->temps[i].address, dp->temps[i].size);
         dp->temps[i] = (struct vgc_temp){0};
     }
+    dp->temp_bytes = 0;
 }
 
 struct vgc_plan *vgc_plan_new(struct vgc_dp *dp, uint32_t num_nodes, uint32_t nodes_len)
