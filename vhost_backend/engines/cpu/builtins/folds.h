@@ -1,4 +1,4 @@
-// Folds: the operations of reductions and of running reductions.
+// Folds: the operations of reductions and of running reductions, of numbers and of the compiler's vectors of numbers.
 #ifndef VGC_CPU_FOLDS_H
 #define VGC_CPU_FOLDS_H
 
@@ -25,7 +25,7 @@ template <class T> struct Sum {
     {
         return static_cast<Acc>(static_cast<Wide<T>>(x));
     }
-    static Acc fold(Acc a, Acc b)
+    template <class V> static V fold(V a, V b)
     {
         return a + b;
     }
@@ -35,7 +35,7 @@ template <class T> struct Product : Sum<T> {
     using Acc = typename Sum<T>::Acc;
     static constexpr Acc neutral = 1;
 
-    static Acc fold(Acc a, Acc b)
+    template <class V> static V fold(V a, V b)
     {
         return a * b;
     }
@@ -52,7 +52,7 @@ template <class T> struct Least {
         return x;
     }
     /* NaN if either is. */
-    static T fold(T a, T b)
+    template <class V> static V fold(V a, V b)
     {
         return b < a || b != b ? b : a;
     }
@@ -72,7 +72,7 @@ template <class T> struct Greatest {
     {
         return x;
     }
-    static T fold(T a, T b)
+    template <class V> static V fold(V a, V b)
     {
         return b > a || b != b ? b : a;
     }
