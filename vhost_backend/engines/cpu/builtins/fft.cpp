@@ -1,12 +1,14 @@
 // Fourier transforms: one step for each axis, whose lines are blocks. ducc's transforms of single lines do the work.
 //
-// Several lines at a time are gathered into vectors, an element of each in every vector, and scattered behind.
+// Several lines at a time are gathered into vectors, an element of each in every vector, and scattered behind. A
+// complex line of neighbouring elements that is transformed alone needs neither.
 #include "fft_plans.h"
 #include "planners.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
 
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <exception>
 
 namespace vgc
@@ -184,6 +186,34 @@ void transform(const Axis<T> &axis, const typename Kind::Table &table, uint64_t 
     scatter(Kind(), result, axis.length, count, to, axis.inner);
 }
 
+/* Transforms a line of neighbouring elements where its result is to be. */
+template <class T>
+void transform_there(const Axis<T> &axis, const ducc0::pocketfft_c<T> &table, uint64_t line, char *memory)
+{
+    using Number = ducc0::Cmplx<T>;
+    const auto *from = static_cast<const Number *>(axis.in) + line * axis.length;
+    auto *to = static_cast<Number *>(axis.out) + line * axis.length;
+    if (from != to)
+        std::memcpy(static_cast<void *>(to), from, axis.length * sizeof(Number));
+    const Number *result = table.exec(to, reinterpret_cast<Number *>(memory), axis.factor, axis.forward);
+    if (result != to)
+        std::memcpy(static_cast<void *>(to), result, axis.length * sizeof(Number));
+}
+
+/* Transforms some lines, at most axis.at_once. */
+template <class Kind, class T>
+void transform_some(const Axis<T> &axis, const typename Kind::Table &table, uint64_t first, uint64_t count,
+                    char *memory)
+{
+    if constexpr (std::is_same_v<Kind, Complex<T>>)
+        if (axis.at_once == 1 && axis.inner == 1)
+            return transform_there(axis, table, first, memory);
+    if (axis.at_once == 1)
+        transform<Kind, T, T>(axis, table, first, count, memory);
+    else
+        transform<Kind, T, Lanes<T>>(axis, table, first, count, memory);
+}
+
 template <class Kind, class T> void run_lines(const Axis<T> &axis, uint64_t block)
 try {
     auto table = table_for<typename Kind::Table>(axis.length, axis.at_once == 1);
@@ -193,10 +223,7 @@ try {
     Lease lease(axis.scratch);
     for (uint64_t i = axis.split.begin(block); i < axis.split.end(block); i++) {
         uint64_t first = i * axis.at_once, count = std::min(axis.at_once, axis.lines() - first);
-        if (axis.at_once == 1)
-            transform<Kind, T, T>(axis, *table, first, count, lease.memory());
-        else
-            transform<Kind, T, Lanes<T>>(axis, *table, first, count, lease.memory());
+        transform_some<Kind, T>(axis, *table, first, count, lease.memory());
     }
 } catch (const std::exception &) {
     fail(axis.head, NO_MEMORY);
