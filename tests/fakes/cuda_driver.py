@@ -36,7 +36,7 @@ STRICT: Final = ("start_ms 20", "slice_ms 2", "connections 32", "stack_growth 1"
 """Settings with which the fake is as strict as a GPU, see tests/fakes/cuda/README.md, except numbers of SMs."""
 KEPT: Final = (
     *("contexts", "streams", "events", "modules", "pools", "device_allocations", "host_allocations"),
-    *("reservations", "physical", "mappings", "arrays", "objects"),
+    *("reservations", "physical", "mappings", "arrays", "objects", "library_objects"),
 )
 
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -35,6 +35,18 @@ CUDA_LIMITS: Final = replace(LIMITS, memory_bytes=64 * MIB, queue_depth=1024)
 ONE_THREAD: Final[Mapping[str, object]] = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """Paths of NVIDIA's libraries for an engine; None: without that one."""
+
+    cublas: Path | None = None
+    cufft: Path | None = None
+    required: bool = False
+
+
+NO_LIBRARIES: Final = Libraries()
+
+
 def _call(driver: FakeDriver, name: str, *arguments: Any) -> None:
     error = driver.library[name](*arguments)
     if error:
@@ -57,6 +69,7 @@ class CHalf(Engine):
         output_fd: int = -1,
         library: str = "",
         stuck_ns: int = 0,
+        libraries: Libraries = NO_LIBRARIES,
     ) -> None:
         self.name, self.num_pes = "fake GPU", pes
         self.features = lib.VGC_F_CALL | lib.VGC_F_EVENTS | lib.VGC_F_REGION_ADDRESS
@@ -77,6 +90,11 @@ class CHalf(Engine):
         setup.num_pes, setup.max_shared_bytes, setup.memory_bytes = pes, 227 << 10, memory_bytes
         setup.completion, setup.memory_kind, setup.output_fd = completion, memory_kind, output_fd
         setup.stuck_ns = stuck_ns
+        kept = [
+            ffi.new("char[]", os.fsencode(path)) if path else ffi.NULL for path in (libraries.cublas, libraries.cufft)
+        ]
+        setup.cublas, setup.cufft = kept
+        setup.libraries_required = libraries.required
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:
             self.close()
@@ -150,6 +168,11 @@ class CHalf(Engine):
         """Range of the addresses of mapped memory: begin and size."""
         size = ffi.new("uint64_t *")
         return int(lib.vgc_cuda_engine_base(self.handle, size)), int(size[0])
+
+    @property
+    def libraries(self) -> int:
+        """NVIDIA's libraries in use, bits of `VGC_CUDA_CUBLAS` and `VGC_CUDA_CUFFT`."""
+        return int(lib.vgc_cuda_engine_libraries(self.handle))
 
     @property
     def completion(self) -> int:
@@ -252,12 +275,20 @@ def plane(
     completion: int,
     inflight_fd: int = -1,
     memory_kind: int = lib.VGC_CUDA_POOL,
+    *,
+    libraries: Libraries = NO_LIBRARIES,
 ) -> Iterator[Rig]:
     """A running data plane on an engine of its own.
 
     :raise EngineError: the engine does not start; all its resources are freed.
     """
-    engine = CHalf(driver, memory_bytes=limits.memory_bytes, completion=completion, memory_kind=memory_kind)
+    engine = CHalf(
+        driver,
+        memory_bytes=limits.memory_bytes,
+        completion=completion,
+        memory_kind=memory_kind,
+        libraries=libraries,
+    )
     try:
         engine.start()
     except EngineError:

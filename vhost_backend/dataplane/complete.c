@@ -128,7 +128,7 @@ void vgc_op_init(struct vgc_req *req, struct vgc_op *op, enum vgc_op_kind kind)
     op->stream = req->request.stream;
     op->request_id = req->request.request_id;
     op->num_spans = 0;
-    op->workspace = 0;
+    op->workspace = op->workspace_bytes = 0;
     op->nodes = NULL;
     op->queue = (uint16_t)req->queue->index;
     op->head = req->chain.head;

@@ -49,6 +49,7 @@ int vgc_workspace_get(struct vgc_dp *dp, struct vgc_req *req, struct vgc_op *op)
     workspace->users++;
     req->workspace = workspace;
     op->workspace = workspace->address;
+    op->workspace_bytes = workspace->size;
     return 0;
 }
 

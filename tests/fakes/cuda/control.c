@@ -85,6 +85,7 @@ static unsigned long number(const char *name)
         {"device_bytes", fake_memory_used(0)},
         {"arrays", fake_handle_count(FAKE_ARRAY) + fake_handle_count(FAKE_MIPMAP)},
         {"objects", fake_objects_count()},
+        {"library_objects", fake.library_objects},
         {"reservations", fake_vmm_count(FAKE_VMM_RANGES)},
         {"physical", fake_vmm_count(FAKE_VMM_PHYSICAL)},
         {"mappings", fake_vmm_count(FAKE_VMM_MAPPINGS)},
@@ -109,8 +110,8 @@ FAKE_API unsigned long fake_cuda_number(const char *name)
 __attribute__((destructor)) static void log_leaks(void)
 {
     static const char *const names[] = {
-        "contexts",         "streams",      "events",   "modules", "pools",  "device_allocations",
-        "host_allocations", "reservations", "physical", "arrays",  "objects"};
+        "contexts",         "streams",      "events",   "modules", "pools",   "device_allocations",
+        "host_allocations", "reservations", "physical", "arrays",  "objects", "library_objects"};
     pthread_mutex_lock(&fake.lock);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (number(names[i]))

@@ -121,9 +121,10 @@ struct fake {
     unsigned long released;  /* rises with each release of hanging kernels */
     unsigned long submitted; /* all operations so far */
     unsigned long finished;
-    unsigned long blocked; /* submissions that waited for room */
-    unsigned int hanging;  /* kernels that wait for release */
-    unsigned int running;  /* live threads of streams */
+    unsigned long blocked;         /* submissions that waited for room */
+    unsigned int hanging;          /* kernels that wait for release */
+    unsigned int running;          /* live threads of streams */
+    unsigned long library_objects; /* handles and plans of libraries that live */
 };
 extern struct fake fake;
 

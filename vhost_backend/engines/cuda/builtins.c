@@ -5,7 +5,9 @@
  * fails the calls that wait for it; the next call asks again.
  *
  * Calls that may fail because of data in the VM's memory have a word of pinned memory, to which the GPU copies the
- * status that their kernels leave. */
+ * status that their kernels leave.
+ *
+ * Where cuBLAS and cuFFT are used (libraries.c), they compute the calls that they can, and kernels all others. */
 #include "cuda_engine.h"
 
 #include "builtins/cuda_builtins.h"
@@ -51,17 +53,37 @@ void *cuda_find_builtin(struct vgc_engine *base, const struct vgc_builtin *built
     return one;
 }
 
+/* Plans a call for a library, and finds the library's part of its workspace. False: kernels compute it. */
+static bool plan_library(struct cuda_engine *engine, const struct vgc_op *op, uint64_t workspace,
+                         struct cuda_library_call *call, uint64_t *bytes)
+{
+    const struct vgc_builtin *builtin = op->kernel->builtin;
+    return cuda_library_is_used(engine, cuda_library_of(builtin)) &&
+           cuda_library_plan(builtin, op->params, engine->base.num_pes, workspace, call) &&
+           cuda_library_bytes(engine, call, bytes);
+}
+
+/* Kernels may have to compute what a library then does not. */
 uint64_t cuda_launch_bytes(struct vgc_engine *base, const struct vgc_op *op)
 {
-    return is_call(op) ? cuda_builtin_workspace(op->kernel->builtin, op->params, base->num_pes) : 0;
+    struct cuda_library_call call;
+    uint64_t of_library;
+    if (!is_call(op))
+        return 0;
+    uint64_t bytes = cuda_builtin_workspace(op->kernel->builtin, op->params, base->num_pes);
+    if (plan_library(cuda_engine_of(base), op, 0, &call, &of_library) && call.scratch_bytes + of_library > bytes)
+        bytes = call.scratch_bytes + of_library;
+    return bytes;
 }
 
 uint32_t cuda_builtin_cost(const struct cuda_engine *engine, const struct vgc_op *op)
 {
     if (!is_call(op))
         return 0;
-    bool may_fail = cuda_builtin_may_fail(op->kernel->builtin);
-    return cuda_builtin_plan(op->kernel->builtin, op->params, engine->base.num_pes, 0, NULL) + may_fail;
+    const struct vgc_builtin *builtin = op->kernel->builtin;
+    uint32_t of_library = cuda_library_is_used(engine, cuda_library_of(builtin)) ? CUDA_LIBRARY_COMMANDS : 0;
+    uint32_t of_kernels = cuda_builtin_plan(builtin, op->params, engine->base.num_pes, 0, NULL);
+    return of_kernels + of_library + cuda_builtin_may_fail(builtin);
 }
 
 /* ---- waiting for modules ------------------------------------------------------------------------------------- */
@@ -226,6 +248,31 @@ static void fail(struct vgc_op *op, uint32_t status, const char *why)
     snprintf(op->error, sizeof(op->error), "%s: %s", kernel->name, why);
 }
 
+/* Submits a call to a library, if one can compute it. False: kernels have to. */
+static bool submit_to_library(struct cuda_engine *engine, drv_stream stream, struct vgc_op *op, drv_result *error)
+{
+    const struct cuda_module *module = module_of(engine, op);
+    struct cuda_library_call call;
+    uint64_t bytes;
+    if (!plan_library(engine, op, op->workspace, &call, &bytes) || call.scratch_bytes + bytes > op->workspace_bytes)
+        return false;
+    *error = call.num_before != 0 ? launch(engine, module, stream, &call.before) : DRV_SUCCESS;
+    if (*error != DRV_SUCCESS)
+        return true;
+    switch (cuda_library_submit(engine, stream, &call, op->workspace + call.scratch_bytes, bytes)) {
+    case CUDA_LIBRARY_DONE:
+        if (call.num_behind != 0)
+            *error = launch(engine, module, stream, &call.behind);
+        return true;
+    case CUDA_LIBRARY_REFUSED:
+        return false;
+    default:
+        if (!call.keeps_input)
+            fail(op, VGC_STATUS_LAUNCH_FAILED, "a library of the host failed, and may have changed the input before");
+        return !call.keeps_input;
+    }
+}
+
 drv_result cuda_submit_builtin(struct cuda_engine *engine, drv_stream stream, struct vgc_op *op)
 {
     struct cuda_builtin_launch launches[CUDA_BUILTIN_LAUNCHES];
@@ -235,6 +282,8 @@ drv_result cuda_submit_builtin(struct cuda_engine *engine, drv_stream stream, st
         fail(op, module->status, module->why);
         return DRV_SUCCESS;
     }
+    if (submit_to_library(engine, stream, op, &error))
+        return error;
     uint32_t count = cuda_builtin_plan(op->kernel->builtin, op->params, engine->base.num_pes, op->workspace, launches);
     for (uint32_t i = 0; i < count && error == DRV_SUCCESS; i++)
         error = launch(engine, module, stream, &launches[i]);

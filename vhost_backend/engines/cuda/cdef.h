@@ -25,9 +25,12 @@ struct vgc_cuda_setup {
     uint64_t memory_bytes;     /* the VM's quota */
     uint32_t completion;       /* enum vgc_cuda_completion */
     uint32_t memory_kind;      /* enum vgc_cuda_memory_kind */
-    int32_t output_fd; /* file that is this process's stdout, for text that kernels print; -1: they cannot print */
-    int32_t errors_fd; /* file that is its stderr, for texts of failed assertions; 0: these are ignored */
-    uint64_t stuck_ns; /* longest time of reading the GPU's timer while nothing else runs; 0: 10 s */
+    int32_t output_fd;  /* file that is this process's stdout, for text that kernels print; -1: they cannot print */
+    int32_t errors_fd;  /* file that is its stderr, for texts of failed assertions; 0: these are ignored */
+    const char *cublas; /* arguments of dlopen(): NVIDIA's libraries; NULL: not used */
+    const char *cufft;
+    uint32_t libraries_required; /* not 0: without both of them there is no engine */
+    uint64_t stuck_ns;           /* longest time of reading the GPU's timer while nothing else runs; 0: 10 s */
 };
 
 /* The gate, where VMs of one GPU take turns at launching: two pages that a worker shares with the daemon. Neither has
@@ -69,6 +72,9 @@ bool vgc_cuda_engine_pause(struct vgc_engine *engine);
 void vgc_cuda_engine_resume(struct vgc_engine *engine);
 /* Frees the engine, but not the context. No operation may be running, and programs must have been unloaded. */
 void vgc_cuda_engine_close(struct vgc_engine *engine);
+/* NVIDIA's libraries in use, once started: bits of enum vgc_cuda_library. */
+enum vgc_cuda_library { VGC_CUDA_CUBLAS = 1, VGC_CUDA_CUFFT = 2 };
+uint32_t vgc_cuda_engine_libraries(const struct vgc_engine *engine);
 /* Detection in use, once started: VGC_CUDA_MEMORY or VGC_CUDA_EVENT. */
 uint32_t vgc_cuda_engine_completion(const struct vgc_engine *engine);
 

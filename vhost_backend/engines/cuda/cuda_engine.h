@@ -12,6 +12,7 @@
  *   zero.c     zeroing of new memory              arrays.c   arrays: their size, life, zeroing
  *   boxes.c    copies of boxes                    objects.c  textures and surfaces
  *   gate.c     turns with other VMs of the GPU         builtins.c  built-in functions
+ *   libraries.c  cuBLAS and cuFFT, for some of them
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -24,8 +25,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "builtins/library_calls.h"
 #include "cdef.h"
 #include "cuda_abi.h"
+#include "cuda_libraries_abi.h"
 #include "kernels/control/vgc_control.h"
 #include "kernels/cuda/control/vgc_cuda_link.h"
 
@@ -55,6 +58,8 @@ enum {
     CUDA_MAX_NAP_NS = 1000000,
     CUDA_LINK_BYTES = 64 << 10,            /* most bytes of a copy of the control system */
     CUDA_MODULES = 10,                     /* of built-in functions */
+    CUDA_LIBRARY_COMMANDS = 24,            /* bound of what a library submits for a call */
+    CUDA_FFT_PLANS = 16,                   /* of cuFFT, each with tables in device memory that are not charged */
     CUDA_STATUSES = CUDA_COMMANDS_MAX / 2, /* calls of built-in functions that may fail: each is two commands or more */
     CUDA_GATE_NAP_NS = 200000,             /* longest nap while a launch is held */
     CUDA_NAP_SHARE = 32, /* naps last this fraction of the work's time, which delays the detection of its end */
@@ -213,6 +218,33 @@ struct cuda_module {
     char why[VGC_MAX_ERROR_TEXT];
 };
 
+/* Functions of cuBLAS, and the engine's handle. */
+struct cuda_blas {
+    void *library; /* NULL: not used */
+    blas_handle handle;
+#define MEMBER(name, parameters) blas_result(*name) parameters;
+    BLAS_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+/* Plan of cuFFT for all transforms of a shape. */
+struct cuda_fft_plan {
+    struct cuda_fft_shape shape; /* batch 0: no plan */
+    fft_plan handle;
+    uint64_t work_bytes;
+    uint64_t used; /* number of the last use */
+};
+
+/* Functions of cuFFT, and plans of the shapes that were used last. */
+struct cuda_fft {
+    void *library; /* NULL: not used */
+    struct cuda_fft_plan plans[CUDA_FFT_PLANS];
+    uint64_t uses;
+#define MEMBER(name, parameters) fft_result(*name) parameters;
+    FFT_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
 struct cuda_builtin;
 struct cuda_engine;
 
@@ -301,6 +333,8 @@ struct cuda_engine {
     struct cuda_gate gate;
 
     /* built-in functions */
+    struct cuda_blas blas;
+    struct cuda_fft fft;
     struct cuda_builtin *builtins; /* list */
     struct cuda_module modules[CUDA_MODULES];
     uint32_t *statuses; /* pinned, CUDA_STATUSES words; NULL before the first module */
@@ -550,6 +584,27 @@ struct cuda_lane *cuda_gate_begin_round(struct cuda_engine *engine);
 void cuda_gate_end_round(struct cuda_engine *engine);
 /* Longest nap while a launch is held. */
 uint64_t cuda_gate_nap_ns(const struct cuda_engine *engine, uint64_t now_ns);
+
+/* ---- libraries.c ---- */
+/* Loads the libraries that the setup names. 0, or -1 with the reason in `why`: one is required and cannot be used. */
+int cuda_libraries_open(struct cuda_engine *engine, const struct vgc_cuda_setup *setup, char *why);
+/* Makes handles, while nothing runs, as the libraries allocate memory and load modules then. As above; also if the
+ * context is lost with a failed call. */
+int cuda_libraries_start(struct cuda_engine *engine, char *why);
+void cuda_libraries_close(struct cuda_engine *engine);
+/* True if the library is used. */
+bool cuda_library_is_used(const struct cuda_engine *engine, enum cuda_library library);
+/* Bytes of device memory that the library wants for a call while it runs; makes the plan of its shape. False: it cannot
+ * compute the call. */
+bool cuda_library_bytes(struct cuda_engine *engine, const struct cuda_library_call *call, uint64_t *bytes);
+/* Submits a call's work. `work`: memory of `bytes` bytes. */
+enum cuda_library_result {
+    CUDA_LIBRARY_DONE,
+    CUDA_LIBRARY_REFUSED, /* nothing was submitted */
+    CUDA_LIBRARY_FAILED,  /* some of the work may have been submitted */
+};
+enum cuda_library_result cuda_library_submit(struct cuda_engine *engine, drv_stream stream,
+                                             const struct cuda_library_call *call, drv_address work, uint64_t bytes);
 
 /* ---- builtins.c ---- */
 void *cuda_find_builtin(struct vgc_engine *base, const struct vgc_builtin *builtin);

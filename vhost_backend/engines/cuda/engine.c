@@ -177,6 +177,7 @@ static void close_engine(struct vgc_engine *base)
     cuda_timer_close(engine);
     cuda_events_close(engine);
     cuda_builtins_close(engine);
+    cuda_libraries_close(engine);
     cuda_memory_close(engine);
     cuda_streams_close(engine);
     vgc_engine_leave(base);
@@ -227,12 +228,13 @@ struct vgc_engine *vgc_cuda_engine_new(const struct vgc_cuda_setup *setup, char 
             free_engine(engine);
         return NULL;
     }
-    if (cuda_driver_open(&engine->driver, setup->driver, why) != 0) {
+    if (cuda_driver_open(&engine->driver, setup->driver, why) != 0 || cuda_libraries_open(engine, setup, why) != 0) {
+        cuda_libraries_close(engine);
         free_engine(engine);
         return NULL;
     }
     engine->setup = *setup;
-    engine->setup.driver = NULL; /* belongs to the caller */
+    engine->setup.driver = engine->setup.cublas = engine->setup.cufft = NULL; /* belong to the caller */
     if (setup->stuck_ns == 0)
         engine->setup.stuck_ns = STUCK_NS;
     if (setup->primary == NULL)
@@ -261,6 +263,8 @@ int vgc_cuda_engine_start(struct vgc_engine *base, char *why)
         error = cuda_memory_start(engine, why);
     if (error == 0)
         error = cuda_events_start(engine, why);
+    if (error == 0)
+        error = cuda_libraries_start(engine, why);
     if (error == 0)
         cuda_arrays_start(engine);
     vgc_engine_leave(base);

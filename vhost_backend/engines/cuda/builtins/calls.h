@@ -250,4 +250,12 @@ struct fft_rows_call {
     u64 outer, length;
 };
 
+/* Halves of (rows, length), where rows are those of arrays (..., lengths[0], lengths[1]). */
+struct fft_hermitian_call {
+    u64 in, out;
+    u64 rows, length;
+    u64 lengths[2]; /* 1 for axes that there are not */
+    double scale;   /* factor of the result */
+};
+
 #endif

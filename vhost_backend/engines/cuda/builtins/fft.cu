@@ -206,6 +206,33 @@ template <class T> __device__ void mirror(const fft_rows_call &call)
         at<Complex<T>>(call.out)[i] = number;
     }
 }
+
+/* Row whose numbers are the conjugated ones of `row` in the transform of a real array. */
+__device__ inline u64 mirrored_row(const fft_hermitian_call &call, u64 row)
+{
+    u64 upper = divide(row, call.lengths[1]), array = divide(upper, call.lengths[0]);
+    u64 second = row - upper * call.lengths[1], first = upper - array * call.lengths[0];
+    first = first == 0 ? 0 : call.lengths[0] - first;
+    second = second == 0 ? 0 : call.lengths[1] - second;
+    return (array * call.lengths[0] + first) * call.lengths[1] + second;
+}
+
+/* Copies halves of rows of the spectrum of a real array, and makes them Hermitian: in the first column, and the middle
+ * one, mirrored numbers become conjugated ones of each other, which changes nothing in the inverse transform. */
+template <class T> __device__ void take_hermitian(const fft_hermitian_call &call)
+{
+    u64 half = call.length / 2 + 1;
+    auto scale = static_cast<T>(call.scale);
+    for (u64 i = first_item(); i < call.rows * half; i += all_threads()) {
+        u64 row = divide(i, half), place = i - row * half;
+        Complex<T> number = at<const Complex<T>>(call.in)[i];
+        if (place == 0 || 2 * place == call.length) {
+            Complex<T> other = at<const Complex<T>>(call.in)[mirrored_row(call, row) * half + place];
+            number = T(0.5) * Complex<T>{number.re + other.re, number.im - other.im};
+        }
+        at<Complex<T>>(call.out)[i] = scale * number;
+    }
+}
 } // namespace vgc
 
 #define PASS(radix, type, T)                                                                                           \
@@ -258,6 +285,10 @@ template <class T> __device__ void mirror(const fft_rows_call &call)
     KERNEL fft_real_##type(const fft_rows_call call)                                                                   \
     {                                                                                                                  \
         vgc::take_real<T>(call);                                                                                       \
+    }                                                                                                                  \
+    KERNEL fft_hermitian_##type(const fft_hermitian_call call)                                                         \
+    {                                                                                                                  \
+        vgc::take_hermitian<T>(call);                                                                                  \
     }
 
 FFT(f32, float)

@@ -1,0 +1,302 @@
+/* NVIDIA's libraries: cuBLAS for products of matrices, cuFFT for Fourier transforms.
+ *
+ * A library is loaded and its handle made before the guest's first request, as both take memory and load modules. All
+ * scratch memory is the call's workspace, so it counts towards the VM's quota; a plan's tables and a library's code do
+ * not, which is why plans are few. A plan is made when the first call of its shape arrives: NVIDIA does not say whether
+ * that waits for running kernels.
+ *
+ * The same call gives the same bits: cuBLAS promises that for one GPU and number of SMs if each stream has a workspace
+ * of its own, which is of the same size for all calls of a VM, and atomic operations stay off, as they are by default.
+ */
+#include "cuda_engine.h"
+
+#include "vhost_backend/builtins/vgc_builtins.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* cuBLAS's workspace. NVIDIA recommends 32 MiB for the largest GPUs and 4 MiB for others; a small VM spares less. */
+#define BLAS_MOST_BYTES (UINT64_C(32) << 20)
+#define BLAS_LEAST_BYTES (UINT64_C(64) << 10)
+enum { BLAS_PART = 64 };
+
+_Static_assert((int)BLAS_SUCCESS == 0 && (int)FFT_SUCCESS == 0, "both libraries' errors are other numbers");
+
+struct symbol {
+    const char *name;
+    size_t offset; /* in the library's struct */
+};
+
+#define SYMBOL_OF(type, name) {#name, offsetof(struct type, name)},
+#define BLAS_SYMBOL(name, parameters) SYMBOL_OF(cuda_blas, name)
+#define FFT_SYMBOL(name, parameters) SYMBOL_OF(cuda_fft, name)
+static const struct symbol BLAS_SYMBOLS[] = {BLAS_FUNCTIONS(BLAS_SYMBOL)};
+static const struct symbol FFT_SYMBOLS[] = {FFT_FUNCTIONS(FFT_SYMBOL)};
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+/* Loads a library and finds its functions; NULL on failure, with the reason in `why`. */
+static void *load(const char *path, const struct symbol *symbols, size_t count, void *functions, char *why)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(why, VGC_CUDA_WHY, "a library cannot be loaded: %s", dlerror());
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        void *function = dlsym(library, symbols[i].name);
+        if (function == NULL) {
+            snprintf(why, VGC_CUDA_WHY, "%s lacks %s; the library of CUDA 12 or later has it", path, symbols[i].name);
+            dlclose(library);
+            return NULL;
+        }
+        *(void **)((char *)functions + symbols[i].offset) = function;
+    }
+    return library;
+}
+
+int cuda_libraries_open(struct cuda_engine *engine, const struct vgc_cuda_setup *setup, char *why)
+{
+    snprintf(why, VGC_CUDA_WHY, "cuBLAS and cuFFT are required, and one of them is not named");
+    if (setup->cublas != NULL)
+        engine->blas.library =
+            load(setup->cublas, BLAS_SYMBOLS, sizeof(BLAS_SYMBOLS) / sizeof(*BLAS_SYMBOLS), &engine->blas, why);
+    if (setup->cufft != NULL)
+        engine->fft.library =
+            load(setup->cufft, FFT_SYMBOLS, sizeof(FFT_SYMBOLS) / sizeof(*FFT_SYMBOLS), &engine->fft, why);
+    bool has_both = engine->blas.library != NULL && engine->fft.library != NULL;
+    return setup->libraries_required == 0 || has_both ? 0 : -1;
+}
+
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
+
+/* An error of the context behind an operation that a library has refused, DRV_SUCCESS if it still works. */
+static drv_result context_error(const struct cuda_engine *engine, drv_stream stream)
+{
+    drv_result error = engine->driver.cuStreamQuery(stream);
+    return error == DRV_ERROR_NOT_READY ? DRV_SUCCESS : error;
+}
+
+/* Half products are summed as floats, and no more SMs are counted on than the VM has. */
+static blas_result make_handle(struct cuda_engine *engine)
+{
+    struct cuda_blas *blas = &engine->blas;
+    blas_result error = blas->cublasCreate_v2(&blas->handle);
+    if (error != BLAS_SUCCESS) {
+        blas->handle = NULL;
+        return error;
+    }
+    error = blas->cublasSetMathMode(blas->handle, BLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    if (error == BLAS_SUCCESS)
+        error = blas->cublasSetSmCountTarget(blas->handle, (int)engine->base.num_pes);
+    return error;
+}
+
+static void close_blas(struct cuda_blas *blas)
+{
+    if (blas->handle != NULL)
+        blas->cublasDestroy_v2(blas->handle);
+    if (blas->library != NULL)
+        dlclose(blas->library);
+    *blas = (struct cuda_blas){.library = NULL};
+}
+
+int cuda_libraries_start(struct cuda_engine *engine, char *why)
+{
+    blas_result error = engine->blas.library != NULL ? make_handle(engine) : BLAS_SUCCESS;
+    if (error == BLAS_SUCCESS)
+        return 0;
+    close_blas(&engine->blas);
+    drv_result lost = context_error(engine, engine->alloc_stream);
+    if (lost != DRV_SUCCESS)
+        return cuda_why(engine, why, "cuBLAS does not start", lost);
+    snprintf(why, VGC_CUDA_WHY, "cuBLAS does not start: its error %u", error);
+    return engine->setup.libraries_required == 0 ? 0 : -1;
+}
+
+static void end_plan(const struct cuda_fft *fft, struct cuda_fft_plan *plan)
+{
+    if (plan->shape.batch != 0)
+        fft->cufftDestroy(plan->handle);
+    *plan = (struct cuda_fft_plan){.work_bytes = 0};
+}
+
+void cuda_libraries_close(struct cuda_engine *engine)
+{
+    struct cuda_fft *fft = &engine->fft;
+    close_blas(&engine->blas);
+    for (uint32_t i = 0; i < CUDA_FFT_PLANS; i++)
+        end_plan(fft, &fft->plans[i]);
+    if (fft->library != NULL)
+        dlclose(fft->library);
+    fft->library = NULL;
+}
+
+bool cuda_library_is_used(const struct cuda_engine *engine, enum cuda_library library)
+{
+    return (library == CUDA_LIBRARY_BLAS && engine->blas.library != NULL) ||
+           (library == CUDA_LIBRARY_FFT && engine->fft.library != NULL);
+}
+
+uint32_t vgc_cuda_engine_libraries(const struct vgc_engine *base)
+{
+    const struct cuda_engine *engine = (const struct cuda_engine *)base;
+    return (engine->blas.library != NULL ? VGC_CUDA_CUBLAS : 0) | (engine->fft.library != NULL ? VGC_CUDA_CUFFT : 0);
+}
+
+/* ---- plans of transforms ----------------------------------------------------------------------------------------- */
+
+static unsigned int fft_type(const struct cuda_fft_shape *shape)
+{
+    bool is_double = shape->type == VGC_TYPE_F64;
+    switch (shape->function) {
+    case VGC_FN_FFT_C2C:
+        return is_double ? FFT_Z2Z : FFT_C2C;
+    case VGC_FN_FFT_R2C:
+        return is_double ? FFT_D2Z : FFT_R2C;
+    default:
+        return is_double ? FFT_Z2D : FFT_C2R;
+    }
+}
+
+/* Makes a plan of rows that lie one behind the other. */
+static bool make_plan(const struct cuda_fft *fft, const struct cuda_fft_shape *shape, struct cuda_fft_plan *plan)
+{
+    long long lengths[] = {shape->lengths[0], shape->lengths[1], shape->lengths[2]};
+    size_t work_bytes = 0;
+    fft_plan handle;
+    if (fft->cufftCreate(&handle) != FFT_SUCCESS)
+        return false;
+    fft_result error = fft->cufftSetAutoAllocation(handle, 0);
+    if (error == FFT_SUCCESS)
+        error = fft->cufftMakePlanMany64(handle, (int)shape->rank, lengths, NULL, 1, 0, NULL, 1, 0, fft_type(shape),
+                                         shape->batch, &work_bytes);
+    if (error != FFT_SUCCESS) {
+        fft->cufftDestroy(handle);
+        return false;
+    }
+    *plan = (struct cuda_fft_plan){.shape = *shape, .handle = handle, .work_bytes = work_bytes};
+    return true;
+}
+
+/* The plan of a shape, or the one to replace by it: none, or the one that has not been used for longest. */
+static struct cuda_fft_plan *place_of(struct cuda_fft *fft, const struct cuda_fft_shape *shape)
+{
+    struct cuda_fft_plan *place = &fft->plans[0];
+    for (uint32_t i = 0; i < CUDA_FFT_PLANS; i++) {
+        if (memcmp(&fft->plans[i].shape, shape, sizeof(*shape)) == 0)
+            return &fft->plans[i];
+        if (fft->plans[i].used < place->used)
+            place = &fft->plans[i];
+    }
+    return place;
+}
+
+/* The plan of a shape, which is made if there is none; NULL: cuFFT makes none. */
+static const struct cuda_fft_plan *plan_of(struct cuda_engine *engine, const struct cuda_fft_shape *shape)
+{
+    struct cuda_fft *fft = &engine->fft;
+    struct cuda_fft_plan *plan = place_of(fft, shape);
+    if (memcmp(&plan->shape, shape, sizeof(*shape)) != 0) {
+        end_plan(fft, plan);
+        if (!make_plan(fft, shape, plan)) {
+            cuda_check(engine, context_error(engine, engine->alloc_stream));
+            return NULL;
+        }
+    }
+    plan->used = ++fft->uses;
+    return plan;
+}
+
+bool cuda_library_bytes(struct cuda_engine *engine, const struct cuda_library_call *call, uint64_t *bytes)
+{
+    uint64_t part = engine->setup.memory_bytes / BLAS_PART / CUDA_ALIGN * CUDA_ALIGN;
+    if (call->library == CUDA_LIBRARY_BLAS) {
+        *bytes = part < BLAS_MOST_BYTES ? part : BLAS_MOST_BYTES;
+        return part >= BLAS_LEAST_BYTES;
+    }
+    const struct cuda_fft_plan *plan = plan_of(engine, &call->shape);
+    *bytes = plan != NULL ? plan->work_bytes : 0;
+    return plan != NULL;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static void *pointer(uint64_t address)
+{
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
+
+/* A row-major product is that of the swapped operands in columns. Setting the stream takes the workspace away. */
+static blas_result submit_gemm(const struct cuda_blas *blas, drv_stream stream, const struct cuda_library_call *call,
+                               drv_address work, uint64_t bytes)
+{
+    static const unsigned int TYPES[] = {
+        [VGC_TYPE_F16] = BLAS_R_16F, [VGC_TYPE_F32] = BLAS_R_32F, [VGC_TYPE_F64] = BLAS_R_64F};
+    const struct vgc_gemm_params *p = &call->gemm;
+    float alpha = (float)p->alpha, beta = (float)p->beta;
+    bool is_double = call->type == VGC_TYPE_F64;
+    unsigned int type = TYPES[call->type];
+    blas_result error = blas->cublasSetStream_v2(blas->handle, stream);
+    if (error == BLAS_SUCCESS)
+        error = blas->cublasSetWorkspace_v2(blas->handle, pointer(work), bytes);
+    if (error != BLAS_SUCCESS)
+        return error;
+    return blas->cublasGemmStridedBatchedEx_64(
+        blas->handle, p->transpose_b ? BLAS_OP_T : BLAS_OP_N, p->transpose_a ? BLAS_OP_T : BLAS_OP_N, p->n, p->m, p->k,
+        is_double ? (const void *)&p->alpha : &alpha, pointer(p->b), type, p->ldb, p->stride_b, pointer(p->a), type,
+        p->lda, p->stride_a, is_double ? (const void *)&p->beta : &beta, pointer(p->c), type, p->ldc, p->stride_c,
+        p->batch, is_double ? BLAS_COMPUTE_64F : BLAS_COMPUTE_32F, BLAS_GEMM_DEFAULT);
+}
+
+static fft_result execute(const struct cuda_fft *fft, fft_plan plan, const struct cuda_library_call *call)
+{
+    int direction = call->inverse ? FFT_INVERSE : FFT_FORWARD;
+    void *in = pointer(call->in), *out = pointer(call->out);
+    switch (fft_type(&call->shape)) {
+    case FFT_C2C:
+        return fft->cufftExecC2C(plan, in, out, direction);
+    case FFT_Z2Z:
+        return fft->cufftExecZ2Z(plan, in, out, direction);
+    case FFT_R2C:
+        return fft->cufftExecR2C(plan, in, out);
+    case FFT_D2Z:
+        return fft->cufftExecD2Z(plan, in, out);
+    case FFT_C2R:
+        return fft->cufftExecC2R(plan, in, out);
+    default:
+        return fft->cufftExecZ2D(plan, in, out);
+    }
+}
+
+static fft_result submit_fft(struct cuda_engine *engine, drv_stream stream, const struct cuda_library_call *call,
+                             drv_address work)
+{
+    const struct cuda_fft *fft = &engine->fft;
+    const struct cuda_fft_plan *plan = plan_of(engine, &call->shape);
+    if (plan == NULL)
+        return FFT_INTERNAL_ERROR;
+    fft_result error = fft->cufftSetStream(plan->handle, stream);
+    if (error == FFT_SUCCESS && plan->work_bytes != 0)
+        error = fft->cufftSetWorkArea(plan->handle, pointer(work));
+    return error == FFT_SUCCESS ? execute(fft, plan->handle, call) : error;
+}
+
+enum cuda_library_result cuda_library_submit(struct cuda_engine *engine, drv_stream stream,
+                                             const struct cuda_library_call *call, drv_address work, uint64_t bytes)
+{
+    uint32_t error;
+    bool may_have_begun;
+    if (call->library == CUDA_LIBRARY_BLAS) {
+        error = submit_gemm(&engine->blas, stream, call, work, bytes);
+        may_have_begun = error == BLAS_MAPPING_ERROR || error == BLAS_EXECUTION_FAILED || error == BLAS_INTERNAL_ERROR;
+    } else {
+        error = submit_fft(engine, stream, call, work);
+        may_have_begun = error == FFT_INTERNAL_ERROR || error == FFT_EXEC_FAILED;
+    }
+    if (error == 0)
+        return CUDA_LIBRARY_DONE;
+    cuda_check(engine, context_error(engine, stream));
+    return may_have_begun ? CUDA_LIBRARY_FAILED : CUDA_LIBRARY_REFUSED;
+}
