@@ -131,6 +131,7 @@ OPTIONS: dict[str, Scalar] = {
     "completion": "event",
     "memory": "mapped",
     "hooks": "on",
+    "libraries": "auto",
     "binaries": True,
     "heap": MIB,
     "lockstep": True,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import cuda_cubin
+from tests.fakes import cuda_cubin, cuda_libraries
 from tests.fakes.cuda_driver import FakeDriver
 from tests.fakes.driver import Reply
 from tests.unit.cuda_images import compiled
@@ -130,6 +130,8 @@ def test_binaries_are_offered_only_where_allowed(fake: FakeDriver, binaries: boo
         ({"heap": 0}, "option heap is 0"),
         ({"heap": "8M"}, "option heap is '8M'"),
         ({"compiler": "gcc"}, "option compiler is 'gcc'"),
+        ({"libraries": "maybe"}, "option libraries is 'maybe'"),
+        ({"libraries": "on"}, "cuBLAS and cuFFT are required, and one of them is not named"),
         ({"completion": "hope"}, "option completion is 'hope'"),
         ({"memory": "mine"}, r"option memory is 'mine'; .*memory \(pool, mapped\)"),
         ({"device": "7"}, "no GPUs fit device '7'; there are: 0 "),
@@ -138,6 +140,17 @@ def test_binaries_are_offered_only_where_allowed(fake: FakeDriver, binaries: boo
 def test_invalid_options_are_refused(fake: FakeDriver, options: Mapping[str, Any], words: str) -> None:
     with pytest.raises(EngineError, match=words):
         opened(fake, **options)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used"), [("off", 0), ("auto", lib.VGC_CUDA_CUBLAS), ("on", lib.VGC_CUDA_CUBLAS | lib.VGC_CUDA_CUFFT)]
+)
+def test_libraries_that_options_name_are_used(fake: FakeDriver, wanted: str, used: int) -> None:
+    """In a part of the GPU, with the names of both; `auto` goes on with the one that can be loaded."""
+    cublas = str(cuda_libraries.build("cublas"))
+    cufft = str(cuda_libraries.build("cufft")) if wanted != "auto" else "/nowhere/libcufft.so.12"
+    with running(fake, libraries=wanted, cublas=cublas, cufft=cufft) as engine:
+        assert lib.vgc_cuda_engine_libraries(engine.handle) == used
 
 
 def test_options_without_a_value_count_as_absent(fake: FakeDriver) -> None:

@@ -116,3 +116,15 @@ def test_driver_in_a_secret_folder_is_refused() -> None:
     engine = EngineConfig("cuda", {"driver": "/run/libcuda.so.1"})
     with pytest.raises(HostError, match="/run must not be shown to a sandboxed process"):
         sandboxed_worker(VmConfig("a", vm_uuid("a"), engine=engine), 3)
+
+
+def test_worker_sees_the_folders_of_the_libraries(tmp_path: Path) -> None:
+    """By the names in the options and by their real paths, each once."""
+    real = tmp_path / "toolkit" / "lib"
+    real.mkdir(parents=True)
+    (tmp_path / "lib64").symlink_to(real)
+    options = {"cublas": str(tmp_path / "lib64/libcublas.so.13"), "cufft": str(tmp_path / "lib64/libcufft.so.12")}
+    for name in ("libcublas.so.13", "libcufft.so.12"):
+        (real / name).touch()
+    paths = [path for path in host.view(options).paths if tmp_path in path.parents]
+    assert paths == [tmp_path / "lib64", real]

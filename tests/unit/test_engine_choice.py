@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from vhost_backend.daemon.engines import Choice, Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
 from vhost_backend.daemon.migration import MigrationError, check_target
 from vhost_backend.engines.cuda import toolchain
+from vhost_backend.engines.cuda.libraries import Library
 from vhost_backend.errors import HostError
 from virtio_proto.yaml_values import Scalar
 
@@ -43,13 +45,20 @@ class Host:
         *,
         has_control: bool = False,
         hooks: str | Exception | None = None,
+        libraries: tuple[Library, ...] = (),
     ) -> None:
         self.asked: list[tuple[str | None, str | None]] = []
         self._found = found
         self.compilers: list[tuple[str, ...]] = []
         self._compiler = compiler
         self._hooks = hooks
-        self.engines = Engines(self._survey, self._compile, has_control=has_control, hooks_problem=self._hook)
+        self.engines = Engines(
+            self._survey,
+            self._compile,
+            has_control=has_control,
+            hooks_problem=self._hook,
+            libraries=lambda _driver: libraries,
+        )
 
     async def _survey(self, driver: str | None, device: str | None) -> Survey:
         self.asked.append((driver, device))
@@ -130,6 +139,35 @@ def test_hooks_that_cannot_be_made_are_left_out_with_the_reason() -> None:
     choice = Host(TWO, has_control=True, hooks=NO_PTXAS).choose(vm("auto"))
     assert (choice.engine, choice.unseen) == ("cuda", NO_PTXAS)
     assert choice.describe().endswith(f"; the control system will not see its programs: {NO_PTXAS}")
+
+
+CUBLAS = Library("cublas", "cuBLAS", Path("/opt/libcublas.so.13"), "pip install nvidia-cublas")
+NO_CUFFT = Library("cufft", "cuFFT", None, "pip install nvidia-cufft")
+CUFFT = replace(NO_CUFFT, where=Path("/opt/libcufft.so.12"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "paths"),
+    [
+        ({}, (CUBLAS, CUFFT), {}),
+        ({"libraries": "off"}, (CUBLAS, CUFFT), {}),
+        ({"libraries": "auto"}, (CUBLAS, NO_CUFFT), {"cublas": "/opt/libcublas.so.13"}),
+        ({"libraries": "on"}, (CUBLAS, CUFFT), {"cublas": "/opt/libcublas.so.13", "cufft": "/opt/libcufft.so.12"}),
+    ],
+)
+def test_worker_is_told_where_the_libraries_are(
+    wanted: Mapping[str, Any], found: tuple[Library, ...], paths: Mapping[str, str]
+) -> None:
+    choice = Host(TWO, libraries=found).choose(vm("cuda", **wanted))
+    assert named(choice) == ("cuda", {**wanted, **paths, "device": UUIDS[0]})
+
+
+def test_required_library_that_is_missing_is_a_problem() -> None:
+    problem = Host(TWO, libraries=(CUBLAS, NO_CUFFT)).choose(vm("cuda", libraries="on")).problem
+    assert problem == (
+        "'libraries: on' cannot be had: cuFFT not found: pip install nvidia-cufft;"
+        " or set 'libraries: auto', which does without"
+    )
 
 
 def test_required_hooks_that_cannot_be_made_are_a_problem() -> None:

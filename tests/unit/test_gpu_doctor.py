@@ -18,6 +18,7 @@ from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import Finding, describe
 from vhost_backend.doctor.gpu import Places
 from vhost_backend.engines.cuda import driver
+from vhost_backend.engines.cuda.libraries import Library
 from vhost_backend.engines.cuda.toolkits import Piece
 from vhost_backend.errors import EngineError
 from vhost_backend.sandbox.terms import SandboxError
@@ -109,6 +110,17 @@ def test_driver_that_does_not_work_is_reported_with_the_reason(
     (driver,) = found(host(fake), "NVIDIA driver")
     assert not driver.ok
     assert words in driver.text
+
+
+def test_libraries_are_named_with_their_files_or_how_to_get_them(host: Callable[..., Places]) -> None:
+    cublas = Library("cublas", "cuBLAS", Path("/opt/libcublas.so.13"), "pip install nvidia-cublas")
+    places = replace(host(), libraries=lambda driver: (cublas, Library("cufft", "cuFFT", None, f"pip, for {driver}")))
+    (there,), (missing,) = found(places, "cuBLAS"), found(places, "cuFFT")
+    assert describe(there) == "ok       cuBLAS: /opt/libcublas.so.13"
+    assert describe(missing).splitlines() == [
+        "absent   cuFFT: not found: without it, 'libraries: auto' leaves its functions to kernels of our own",
+        "         to get it: pip, for 13.0",
+    ]
 
 
 def test_missing_compiler_is_explained_for_each_kind_of_gpu(host: Callable[..., Places]) -> None:

@@ -140,6 +140,7 @@ _CUDA_OPTIONS: Final[Mapping[str, Parser[Any]]] = {
     "completion": choice("auto", "memory", "event"),
     "memory": choice("pool", "mapped"),
     "hooks": choice("auto", "on", "off"),
+    "libraries": choice("auto", "on", "off"),
     "binaries": flag,
     "heap": scaled(SIZE_UNITS, 64 * KIB, 64 * GIB, "a size such as 8M, from 64K to 64G"),
 }

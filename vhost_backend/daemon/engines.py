@@ -20,6 +20,7 @@ from vhost_backend.log import get_logger
 from virtio_proto.yaml_values import Scalar
 
 if TYPE_CHECKING:
+    from vhost_backend.engines.cuda.libraries import Library
     from vhost_backend.engines.cuda.toolkits import Piece
 
 Surveyor: TypeAlias = Callable[[str | None, str | None], Awaitable[Survey]]
@@ -32,6 +33,9 @@ block."""
 HooksCheck: TypeAlias = Callable[[str, str], str | None]
 """Checks whether programs can get the control system's hooks: (the driver's CUDA version, compiler) -> problem or None.
 May block."""
+
+LibrarySearch: TypeAlias = "Callable[[str], tuple[Library, ...]]"
+"""Finds NVIDIA's libraries for the driver's CUDA version; empty if nothing is known of them. May block."""
 
 _ON_GPUS: Final = ("auto", "cuda")
 
@@ -79,10 +83,12 @@ class Engines:
         *,
         has_control: bool = False,
         hooks_problem: HooksCheck = lambda _driver, _compiler: None,
+        libraries: LibrarySearch = lambda _driver: (),
     ) -> None:
         """`has_control`: the daemon has a control system, so programs for GPUs are compiled with its hooks."""
         self._has_control = has_control
         self._hooks_problem = hooks_problem
+        self._libraries = libraries
         self._surveyor = surveyor
         self._compiler_problem = compiler_problem
         self._surveys: dict[tuple[str | None, str | None], asyncio.Task[Survey]] = {}
@@ -119,8 +125,9 @@ class Engines:
         compiler = str(config.engine.options.get("compiler", "auto"))
         problems = {gpu.arch: await asyncio.to_thread(self._problem, gpu, found, compiler) for gpu in found.gpus}
         unseen = await asyncio.to_thread(self._unseen, config, found, compiler)
+        libraries = await asyncio.to_thread(self._wanted_libraries, config, found)
         try:  # nothing waits from here to the promise, else two VMs could both choose the least loaded GPU
-            return self._on_gpu(config, found, problems, unseen)
+            return self._on_gpu(_with_libraries(config, libraries), found, problems, unseen)
         except EngineError as error:
             if config.engine.kind == "auto":
                 return _plain(config, "cpu", why=str(error))
@@ -161,6 +168,11 @@ class Engines:
             return self._hooks_problem(found.driver_version, compiler) or ""
         except (HostError, OSError) as error:
             return str(error)
+
+    def _wanted_libraries(self, config: VmConfig, found: Survey) -> tuple[Library, ...]:
+        """Libraries that the VM's engine is to use, present or missing."""
+        is_wanted = bool(found.gpus) and config.engine.options.get("libraries", "off") != "off"
+        return self._libraries(found.driver_version) if is_wanted else ()
 
     def _on_gpu(self, config: VmConfig, found: Survey, problems: Mapping[str, str], unseen: str) -> Choice:
         """Chooses a GPU for a VM.
@@ -236,6 +248,21 @@ def _log_found(is_needed: bool, task: asyncio.Task[Survey]) -> None:
         log("gpus_found", gpus=names, **{name: value for name, value in about.items() if value})
 
 
+def _with_libraries(config: VmConfig, libraries: Iterable[Library]) -> VmConfig:
+    """The VM's configuration with the paths of libraries among the engine's options.
+
+    :raise EngineError: the configuration requires one that the host lacks.
+    """
+    missing = [library for library in libraries if library.where is None]
+    if missing and config.engine.options.get("libraries") == "on":
+        names, hints = " and ".join(item.name for item in missing), "; ".join(item.hint for item in missing)
+        raise EngineError(
+            f"'libraries: on' cannot be had: {names} not found: {hints}; or set 'libraries: auto', which does without"
+        )
+    paths = {library.option: str(library.where) for library in libraries if library.where is not None}
+    return replace(config, engine=EngineConfig(config.engine.kind, {**config.engine.options, **paths}))
+
+
 def _is_mig(device: Scalar) -> TypeGuard[str]:
     return isinstance(device, str) and device.startswith(MIG_PREFIX)
 
@@ -291,6 +318,15 @@ def toolkit_pieces(driver: str) -> tuple[Piece, ...]:
         return ()
 
 
+def host_libraries(driver: str) -> tuple[Library, ...]:
+    """NVIDIA's libraries for a driver of this CUDA version, present or missing."""
+    from vhost_backend.engines.cuda import libraries, toolkits
+
+    return libraries.find(toolkits.parse_version(driver))
+
+
 def host_engines(*, has_control: bool) -> Engines:
     """Makes the `Engines` of this host's GPUs and compilers."""
-    return Engines(survey, compiler_problem, has_control=has_control, hooks_problem=hooks_problem)
+    return Engines(
+        survey, compiler_problem, has_control=has_control, hooks_problem=hooks_problem, libraries=host_libraries
+    )

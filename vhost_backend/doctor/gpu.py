@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.daemon.engines import CompilerCheck, compiler_problem, toolkit_pieces
+from vhost_backend.daemon.engines import CompilerCheck, compiler_problem, host_libraries, toolkit_pieces
 from vhost_backend.daemon.gpus import Gpu, Survey, survey
 from vhost_backend.doctor.finding import Finding
 from vhost_backend.engines.cuda.driver import INSTALL
+from vhost_backend.engines.cuda.libraries import Library
 from vhost_backend.engines.cuda.toolkits import Piece
 from vhost_backend.sandbox import build, launch
 
@@ -40,6 +41,8 @@ class Places:
     compiler: CompilerCheck = compiler_problem
     toolkit: Callable[[str], tuple[Piece, ...]] = toolkit_pieces
     """Parts of the CUDA toolkit, for the driver's CUDA version."""
+    libraries: Callable[[str], tuple[Library, ...]] = host_libraries
+    """NVIDIA's libraries for built-in functions, for the driver's CUDA version."""
 
 
 def examine(places: Places | None = None) -> Iterator[Finding]:
@@ -58,6 +61,9 @@ def examine(places: Places | None = None) -> Iterator[Finding]:
     for piece in places.toolkit(found.driver_version):
         text = piece.price if piece.where is None else str(piece.where)
         yield _optional(f"CUDA toolkit's {piece.name}", piece.where is not None, text, piece.hint)
+    for library in places.libraries(found.driver_version):
+        text = "not found: without it, 'libraries: auto' leaves its functions to kernels of our own"
+        yield _optional(library.name, library.where is not None, str(library.where or text), library.hint)
     yield from _sandbox()
     yield from _modes(places)
 

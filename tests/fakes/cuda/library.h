@@ -1,4 +1,4 @@
-/* What fakes of libraries call of the fake driver, beside the driver's own functions. */
+/* Functions of the fake driver for fakes of libraries that compute on it. */
 #ifndef FAKE_CUDA_LIBRARY_H
 #define FAKE_CUDA_LIBRARY_H
 

@@ -180,6 +180,9 @@ class CudaEngine(Engine):
         path = ffi.new("char[]", os.fsencode(library))
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
+        kept = [ffi.NULL if name is None else ffi.new("char[]", os.fsencode(name)) for name in _libraries(options)]
+        setup.cublas, setup.cufft = kept
+        setup.libraries_required = options.libraries == "on"
         setup.context = ffi.cast("void *", self._partition.context)
         setup.primary = ffi.cast("void *", self._partition.primary)
         setup.device = int(self._partition.handle)
@@ -265,6 +268,11 @@ class CudaEngine(Engine):
 def _name(gpu: device.Device, given: int) -> str:
     share = f", {given} of {gpu.num_pes} SMs"
     return gpu.name.encode()[: _NAME_BYTES - len(share)].decode(errors="ignore") + share
+
+
+def _libraries(options: CudaOptions) -> tuple[str | None, str | None]:
+    """Paths of cuBLAS and cuFFT, as far as they are to be used."""
+    return (None, None) if options.libraries == "off" else (options.cublas, options.cufft)
 
 
 def _split(image_fd: int, size: int) -> tuple[bytes, Declared]:

@@ -58,9 +58,11 @@ _DRIVER_CPUS: Final = 2
 
 
 def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/proc")) -> HostView:
-    """Device nodes of the GPU that `options` name, the driver's libraries, and files about the hardware."""
-    library = options.get("driver")
-    folders = () if library is None else _folders(Path(str(library)))
+    """Device nodes of the GPU and libraries that `options` name, and files about the hardware."""
+    libraries = (options.get(name) for name in ("driver", "cublas", "cufft"))
+    folders = dict.fromkeys(
+        folder for library in libraries if library is not None for folder in _folders(Path(str(library)))
+    )
     others = (Path(name) for name in _OTHERS)
     return HostView(
         devices=tuple(_nodes(options.get("device"), dev, proc)),
@@ -112,5 +114,5 @@ def _minor(uuid: str, proc: Path) -> str | None:
 
 
 def _folders(library: Path) -> Iterator[Path]:
-    """Folders of the library, by its name and by its real path: the driver's other libraries are beside it."""
+    """Folders of the library, by its name and by its real path: others that it loads are beside it."""
     yield from dict.fromkeys((library.parent, library.resolve().parent))

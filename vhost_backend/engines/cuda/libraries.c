@@ -193,7 +193,7 @@ static struct cuda_fft_plan *place_of(struct cuda_fft *fft, const struct cuda_ff
     return place;
 }
 
-/* The plan of a shape, which is made if there is none; NULL: cuFFT makes none. */
+/* The plan of a shape, which is made if it is missing; NULL: cuFFT makes no such plan. */
 static const struct cuda_fft_plan *plan_of(struct cuda_engine *engine, const struct cuda_fft_shape *shape)
 {
     struct cuda_fft *fft = &engine->fft;

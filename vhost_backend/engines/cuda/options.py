@@ -31,6 +31,12 @@ class CudaOptions:
     memory: str = "pool"
     """Addresses of device memory: chosen by the driver ("pool"), or by the engine ("mapped")."""
 
+    libraries: str = "off"
+    """NVIDIA's libraries for built-in functions: "on" requires both, "auto" takes those that work."""
+    cublas: str | None = None
+    """Path of cuBLAS, which the daemon has found; None: it is not used."""
+    cufft: str | None = None
+
     @classmethod
     def parse(cls, options: EngineOptions) -> Self:
         """Parses options.
@@ -47,9 +53,9 @@ class CudaOptions:
                 case "heap", int() if value is not True and value > 0:
                     found[name] = value
                 case (
-                    ("driver", str())
+                    ("driver" | "cublas" | "cufft", str())
                     | ("compiler", "auto" | "nvrtc" | "nvcc")
-                    | ("hooks", "auto" | "on" | "off")
+                    | ("hooks" | "libraries", "auto" | "on" | "off")
                     | ("completion", "auto" | "memory" | "event")
                     | ("memory", "pool" | "mapped")
                     | ("binaries", bool())
@@ -60,6 +66,7 @@ class CudaOptions:
                         f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
                         " (path), compiler (auto,"
                         " nvrtc, nvcc), hooks (auto, on, off), completion (auto, memory, event), memory"
-                        " (pool, mapped), binaries (true, false), heap (bytes)"
+                        " (pool, mapped), libraries (auto, on, off), cublas, cufft (paths), binaries (true, false),"
+                        " heap (bytes)"
                     )
         return cls(**found)

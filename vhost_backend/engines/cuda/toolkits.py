@@ -123,6 +123,12 @@ def installed() -> tuple[Toolkit, ...]:
     return tuple(Toolkit(version, tuple(found[version].values())) for version in sorted(found, reverse=True))
 
 
+def library_folders() -> tuple[Path, ...]:
+    """Existing folders that may have CUDA's libraries, those of wheels first."""
+    wheels = (tree for location in _locations() for tree in sorted(location.glob("*")))
+    return _distinct(root / name for root in (*wheels, *_roots()) for name in _LIBRARIES)
+
+
 def assembler(kit: Toolkit) -> Path | None:
     """Assembler (ptxas) for the PTX of this toolkit's compilers: its own, else the oldest newer one of its major
     version.
@@ -232,21 +238,32 @@ def _wheels() -> Iterator[tuple[Version, Part]]:
     """Parts in NVIDIA's wheels: one tree since CUDA 13 (``nvidia/cu13``), earlier a folder each
     (``nvidia/cuda_nvrtc``).
     """
-    spec = importlib.util.find_spec("nvidia")
-    for location in dict.fromkeys((spec and spec.submodule_search_locations) or ()):
-        for tree in sorted(Path(location).glob("cu[0-9]*")):
+    for location in _locations():
+        for tree in sorted(location.glob("cu[0-9]*")):
             yield from _part((tree,))
-        folders = (Path(location) / name for name in ("cuda_nvrtc", "cuda_runtime", "cuda_cccl", "cuda_nvcc"))
+        folders = (location / name for name in ("cuda_nvrtc", "cuda_runtime", "cuda_cccl", "cuda_nvcc"))
         yield from _part(tuple(folder for folder in folders if folder.is_dir()))
 
 
 def _system() -> Iterator[tuple[Version, Part]]:
-    """Installed parts, by real path: ``/usr/local/cuda`` is a link to ``/usr/local/cuda-13.0``."""
+    """Installed parts."""
+    for root in _roots():
+        yield from _part((root,))
+
+
+def _locations() -> tuple[Path, ...]:
+    """Folders with NVIDIA's wheels."""
+    spec = importlib.util.find_spec("nvidia")
+    return tuple(Path(location) for location in dict.fromkeys((spec and spec.submodule_search_locations) or ()))
+
+
+def _roots() -> Iterator[Path]:
+    """Installed toolkits, by real path: ``/usr/local/cuda`` is a link to ``/usr/local/cuda-13.0``."""
     named = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     usual = (path for pattern in _INSTALLED for path in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute paths
     for root in dict.fromkeys(Path(name).resolve() for name in (*filter(None, named), *usual)):
         if root.is_dir():
-            yield from _part((root,))
+            yield root
 
 
 def _part(roots: tuple[Path, ...]) -> Iterator[tuple[Version, Part]]:
