@@ -5,117 +5,32 @@
 #include "../compiler.h"
 #include "special.h"
 
-#include "llvm/Transforms/Utils/BasicBlockUtils.h"
-
 namespace vgc::ptx
 {
 
-Lowering::Lowering(llvm::CallInst &call, std::string where, Emit emit)
-    : b(call.getContext()), call_(call), where_(std::move(where)), emit_(emit)
+Lowering::Lowering(llvm::BasicBlock &begin, llvm::BasicBlock *before, const Text &text, Emit emit)
+    : b(&begin), function_(*begin.getParent()), module_(*function_.getParent()), before_(before), text_(text),
+      emit_(emit)
 {
-    llvm::BasicBlock *head = call.getParent();
-    tail_ = llvm::SplitBlock(head, &call);
-    head->getTerminator()->eraseFromParent();
-    b.SetInsertPoint(head);
 }
 
 void Lowering::fail(Position at, const llvm::Twine &message) const
 {
-    const std::string line = at.line > 1 ? "line " + std::to_string(at.line) + ", " : "";
-    vgc::fail(where_ + "inline PTX, " + line + "column " + llvm::Twine(at.column) + ": " + message);
+    vgc::fail(text_.place(at) + message);
 }
 
 llvm::AllocaInst *Lowering::local(llvm::Type *type)
 {
-    llvm::BasicBlock &entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::BasicBlock &entry = function_.getEntryBlock();
     llvm::IRBuilder<> at_entry(&entry, entry.begin());
     llvm::AllocaInst *slot = at_entry.CreateAlloca(type);
     b.CreateStore(llvm::Constant::getNullValue(type), slot);
     return slot;
 }
 
-/// Makes cells of the outputs, in their order, and of the inputs.
-void Lowering::take_operands()
-{
-    const auto *assembly = llvm::cast<llvm::InlineAsm>(call_.getCalledOperand());
-    const auto constraints = assembly->ParseConstraints();
-    unsigned argument = 0;
-    for (const llvm::InlineAsm::ConstraintInfo &constraint : constraints) {
-        if (constraint.Type == llvm::InlineAsm::isClobber || constraint.Type == llvm::InlineAsm::isLabel)
-            continue;
-        if (constraint.isIndirect)
-            vgc::fail(where_ + "inline PTX: operands in memory are not possible (constraints: h, r, l, q, f, d, n, C)");
-        Cell cell;
-        if (constraint.Type == llvm::InlineAsm::isOutput) {
-            llvm::Type *type = call_.getType();
-            if (const auto *results = llvm::dyn_cast<llvm::StructType>(type))
-                type = results->getElementType(outputs_);
-            outputs_++;
-            cell.bits = unsigned(call_.getModule()->getDataLayout().getTypeSizeInBits(type));
-            cell.slot = local(b.getIntNTy(cell.bits));
-        } else {
-            take_input(argument++, constraint, cell);
-        }
-        arguments_.push_back(cell);
-    }
-}
-
-void Lowering::take_input(unsigned argument, const llvm::InlineAsm::ConstraintInfo &constraint, Cell &cell)
-{
-    llvm::Value *value = call_.getArgOperand(argument);
-    const std::string code = constraint.Codes.empty() ? "" : constraint.Codes[0];
-    if (auto *constant = llvm::dyn_cast<llvm::ConstantInt>(value);
-        constant != nullptr && (code == "n" || code == "i")) {
-        cell.constant = constant;
-        return;
-    }
-    if (value->getType()->isPointerTy())
-        value = b.CreatePtrToInt(value, b.getInt64Ty());
-    const unsigned bits = unsigned(call_.getModule()->getDataLayout().getTypeSizeInBits(value->getType()));
-    value = b.CreateBitCast(value, b.getIntNTy(bits));
-    unsigned output;
-    if (!llvm::StringRef(code).getAsInteger(10, output) && output < arguments_.size()) {
-        cell = arguments_[output]; // the second half of a "+r"
-        b.CreateStore(b.CreateZExtOrTrunc(value, b.getIntNTy(cell.bits)), cell.slot);
-        return;
-    }
-    cell.bits = bits;
-    cell.slot = local(value->getType());
-    b.CreateStore(value, cell.slot);
-}
-
-/// Replaces the call's result by the values of the outputs.
-void Lowering::give_results()
-{
-    llvm::Value *result = nullptr;
-    auto load = [&](unsigned index, llvm::Type *type) -> llvm::Value * {
-        llvm::Value *value = b.CreateLoad(b.getIntNTy(arguments_[index].bits), arguments_[index].slot);
-        return type->isPointerTy() ? b.CreateIntToPtr(value, type) : b.CreateBitCast(value, type);
-    };
-    if (auto *results = llvm::dyn_cast<llvm::StructType>(call_.getType())) {
-        result = llvm::PoisonValue::get(results);
-        for (unsigned i = 0; i < outputs_; i++)
-            result = b.CreateInsertValue(result, load(i, results->getElementType(i)), i);
-    } else if (outputs_ == 1) {
-        result = load(0, call_.getType());
-    }
-    if (result != nullptr)
-        call_.replaceAllUsesWith(result);
-}
-
-void Lowering::run(const std::vector<Statement> &statements)
-{
-    take_operands();
-    lower_all(statements);
-    b.CreateBr(tail_);
-    b.SetInsertPoint(&call_);
-    give_results();
-    call_.eraseFromParent();
-}
-
 llvm::BasicBlock *Lowering::new_block(const llvm::Twine &name)
 {
-    return llvm::BasicBlock::Create(b.getContext(), name, tail_->getParent(), tail_);
+    return llvm::BasicBlock::Create(b.getContext(), name, &function_, before_);
 }
 
 void Lowering::jump(llvm::BasicBlock *to)
@@ -382,18 +297,12 @@ void Lowering::write_predicate(const Operand &operand, llvm::Value *value)
 
 llvm::Value *Lowering::carry()
 {
-    return b.CreateCall(carry_reader(*call_.getModule()));
+    return b.CreateCall(carry_reader(module_));
 }
 
 void Lowering::set_carry(llvm::Value *value)
 {
-    b.CreateCall(carry_writer(*call_.getModule()), value);
-}
-
-bool Lowering::clobbers_memory() const
-{
-    const auto *assembly = llvm::cast<llvm::InlineAsm>(call_.getCalledOperand());
-    return llvm::StringRef(assembly->getConstraintString()).contains("~{memory}");
+    b.CreateCall(carry_writer(module_), value);
 }
 
 void Lowering::end_thread(llvm::StringRef builtin)
@@ -408,8 +317,7 @@ llvm::Value *Lowering::call_builtin(llvm::StringRef name, llvm::Type *result, ll
     std::vector<llvm::Type *> types;
     for (llvm::Value *argument : arguments)
         types.push_back(argument->getType());
-    llvm::FunctionCallee callee =
-        call_.getModule()->getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
+    llvm::FunctionCallee callee = module_.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
     auto *function = llvm::cast<llvm::Function>(callee.getCallee());
     if (is_position_name(name) || name == "__vgc_room")
         function->setDoesNotAccessMemory();

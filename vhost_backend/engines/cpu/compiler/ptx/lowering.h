@@ -1,10 +1,9 @@
-// Lowering of the statements of one asm statement to IR: its registers, labels and operands.
+// Lowering of statements to IR, those of an asm statement or of a function: registers, labels and operands.
 #pragma once
 
 #include <map>
 #include <vector>
 
-#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Instructions.h"
 
 #include "syntax.h"
@@ -20,16 +19,35 @@ struct Cell {
     llvm::ConstantInt *constant = nullptr; // instead of a slot: operand with the constraint n
 };
 
+/// The text that statements are in.
+class Text
+{
+  public:
+    virtual ~Text() = default;
+    /// Words with which an error at a place in the text begins.
+    virtual std::string place(Position at) const = 0;
+};
+
 class Lowering
 {
   public:
     /// Emits one instruction.
     using Emit = void (*)(Lowering &low, const Statement &statement);
 
-    /// `where` is the place in the CUDA source, for errors.
-    Lowering(llvm::CallInst &call, std::string where, Emit emit);
-    /// Replaces the call by the IR of the statements.
-    void run(const std::vector<Statement> &statements);
+    /// Lowers to the end of the block `begin`; more blocks come before `before`, or at the function's end.
+    Lowering(llvm::BasicBlock &begin, llvm::BasicBlock *before, const Text &text, Emit emit);
+    /// Lowers statements; what comes after them is at the end of the running block.
+    void lower_all(const std::vector<Statement> &statements);
+    /// Operands of the asm statement, by number.
+    void set_arguments(std::vector<Cell> arguments)
+    {
+        arguments_ = std::move(arguments);
+    }
+    /// Has statements read memory each time, as others change it.
+    void set_clobbered()
+    {
+        is_clobbered_ = true;
+    }
 
     /// Ends the compilation with an error at a place in the statement's text.
     [[noreturn]] void fail(Position at, const llvm::Twine &message) const;
@@ -52,7 +70,10 @@ class Lowering
     llvm::Value *carry();
     void set_carry(llvm::Value *value);
     /// True if the asm statement says that it changes memory, so that it must read memory each time.
-    bool clobbers_memory() const;
+    bool clobbers_memory() const
+    {
+        return is_clobbered_;
+    }
 
     /// Block of a label; `at` names it in an error.
     llvm::BasicBlock *label(const Operand &operand);
@@ -70,10 +91,6 @@ class Lowering
   private:
     using Scope = std::map<std::string, Cell>;
     using Labels = std::map<std::string, llvm::BasicBlock *>;
-    void take_operands();
-    void take_input(unsigned argument, const llvm::InlineAsm::ConstraintInfo &constraint, Cell &cell);
-    void give_results();
-    void lower_all(const std::vector<Statement> &statements);
     void lower_one(const Statement &statement);
     void lower_guarded(const Statement &statement);
     void declare(const Statement &statement);
@@ -84,12 +101,13 @@ class Lowering
     /// Width of each element of a vector operand that has `width` bits.
     unsigned part_of(const Operand &vector, unsigned width) const;
 
-    llvm::CallInst &call_;
-    std::string where_;
+    llvm::Function &function_;
+    llvm::Module &module_;
+    llvm::BasicBlock *before_;
+    const Text &text_;
     Emit emit_;
-    llvm::BasicBlock *tail_;
-    std::vector<Cell> arguments_; // by number
-    unsigned outputs_ = 0;
+    bool is_clobbered_ = false;
+    std::vector<Cell> arguments_;
     std::vector<Scope> scopes_;
     std::vector<Labels> labels_;
 };
