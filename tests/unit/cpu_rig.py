@@ -45,6 +45,14 @@ def compile_image(
     return _compiled("CUDA_SOURCE", source.encode(), options, settings or {})
 
 
+def compile_ptx(text: str, options: Sequence[str] = ()) -> tuple[bytes, str]:
+    """The image of a PTX module, and the compiler's log.
+
+    :raise CompileError: it does not compile.
+    """
+    return _compiled("PTX", text.encode(), options, {})
+
+
 def link_image(*units: Unit, options: Sequence[str] = ()) -> tuple[bytes, str]:
     """The image of several sources, and the compiler's log.
 
@@ -80,6 +88,10 @@ class Rig:
 
     def load(self, source: str, options: Sequence[str] = ()) -> LoadedProgram:
         image, _ = compile_image(source, options)
+        return self.load_image(image)
+
+    def load_ptx(self, text: str, options: Sequence[str] = ()) -> LoadedProgram:
+        image, _ = compile_ptx(text, options)
         return self.load_image(image)
 
     def link(self, *units: Unit, options: Sequence[str] = ()) -> LoadedProgram:

@@ -181,8 +181,8 @@ def test_truncated_image_is_refused(cut: int) -> None:
 
 
 def test_other_kinds_of_program_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not compile PTX; allowed: CUDA_SOURCE, CUDA_UNITS"):
-        CpuEngine.compile_job("PTX", b"", (), {})
+    with pytest.raises(ValueError, match="does not compile CUBIN; allowed: CUDA_SOURCE, CUDA_UNITS, PTX"):
+        CpuEngine.compile_job("CUBIN", b"", (), {})
 
 
 def test_identity_does_not_depend_on_the_source() -> None:

@@ -514,6 +514,7 @@ int cpu_print(struct cpu_pe *pe, const char *text, uint32_t length);
 /* Appends a whole text to a context's output, or nothing: then -1. Lock held. */
 int cpu_append_output(struct cpu_engine *engine, uint32_t context, const char *text, int len);
 int __vgc_printf(const char *format, ...);
+int __vgc_vprintf(const char *format, const void *packed);
 uint32_t cpu_take_output(struct vgc_engine *engine, uint32_t context, char *to, uint32_t size, uint32_t *left,
                          uint64_t *lost);
 __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const char *file, unsigned line,

@@ -158,26 +158,90 @@ static bool has_small_fields(const char *format, struct arguments *arguments)
 }
 
 /* Returns the number of arguments, as CUDA's printf() does, -1 without a format, -2 if nothing was printed. */
-int __vgc_printf(const char *format, ...)
+static int print(const char *format, va_list given)
 {
     struct cpu_pe *pe = cpu_current_pe();
     struct arguments arguments = {.taken = 0};
     char text[1024];
-    va_list all;
-    if (format == NULL)
-        return -1;
-    va_start(arguments.left, format);
+    va_copy(arguments.left, given);
     bool is_small = has_small_fields(format, &arguments);
     va_end(arguments.left);
     if (!is_small)
         return -2;
-    va_start(all, format);
-    int len = vsnprintf(text, sizeof(text), format, all);
-    va_end(all);
+    int len = vsnprintf(text, sizeof(text), format, given);
     if (len < 0)
         return -2;
     len = len < (int)sizeof(text) ? len : (int)sizeof(text) - 1;
     return cpu_print(pe, text, (uint32_t)len) < 0 ? -2 : arguments.taken;
+}
+
+int __vgc_printf(const char *format, ...)
+{
+    va_list given;
+    if (format == NULL)
+        return -1;
+    va_start(given, format);
+    int printed = print(format, given);
+    va_end(given);
+    return printed;
+}
+
+/* Conversions that vprintf() takes, as CUDA's, and the slots that they may need: for width, precision and a value of
+ * two slots. */
+enum { MAX_CONVERSIONS = 32, MAX_SLOTS = 4 * MAX_CONVERSIONS };
+
+/* Reads one argument of vprintf(): of 4 or 8 bytes, at a multiple of its size. */
+static uint64_t unpack_one(const char **packed, bool is_wide)
+{
+    uintptr_t size = is_wide ? 8 : 4;
+    const char *at = (const char *)(((uintptr_t)*packed + size - 1) & ~(size - 1));
+    uint64_t value = 0;
+    memcpy(&value, at, size);
+    *packed = at + size;
+    return value;
+}
+
+/* Copies the packed arguments of vprintf() to slots of eight bytes, as functions find them on the stack. */
+static bool unpack(const char *format, const char *packed, uint64_t *slots)
+{
+    int conversions = 0;
+    while ((format = strchr(format, '%')) != NULL) {
+        if (++conversions > MAX_CONVERSIONS)
+            return false;
+        bool is_wide = false;
+        int stars = 0;
+        for (format++; *format != '\0' && strchr("-+ #0'I.*123456789hlLqjzZt", *format) != NULL; format++) {
+            is_wide |= strchr("lLqjzZt", *format) != NULL;
+            if (*format != '*')
+                continue;
+            if (++stars > 2)
+                return false;
+            *slots++ = unpack_one(&packed, false);
+        }
+        if (*format == '\0')
+            return true;
+        if (*format != '%')
+            *slots++ = unpack_one(&packed, is_wide || strchr("dibBouxXcC", *format) == NULL);
+        format++;
+    }
+    return true;
+}
+
+/* printf() of a PTX module, whose arguments are in memory. */
+int __vgc_vprintf(const char *format, const void *packed)
+{
+    uint64_t slots[MAX_SLOTS] = {0};
+    va_list given;
+    if (format == NULL)
+        return -1;
+    if (!unpack(format, packed, slots))
+        return -2;
+    /* all arguments on the stack [System V ABI for x86-64, 3.5.7] */
+    given[0].gp_offset = 48;
+    given[0].fp_offset = 176;
+    given[0].overflow_arg_area = slots;
+    given[0].reg_save_area = NULL;
+    return print(format, given);
 }
 
 uint32_t cpu_take_output(struct vgc_engine *base, uint32_t context, char *to, uint32_t size, uint32_t *left,

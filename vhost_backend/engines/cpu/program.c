@@ -21,6 +21,7 @@ struct vgc_cpu_program {
 _Static_assert(sizeof(struct vgc_cpu_param) == sizeof(struct vgc_param_entry), "the same struct on the wire");
 _Static_assert(offsetof(struct vgc_cpu_param, kind) == offsetof(struct vgc_param_entry, kind), "vgc_cpu_param.kind");
 _Static_assert((int)VGC_CPU_MAX_PARAMS == (int)VGC_MAX_PARAM_BYTES, "bytes of parameters");
+_Static_assert((int)VGC_CPU_PARAM_UNKNOWN == (int)VGC_PARAM_KIND_UNKNOWN, "enum vgc_cpu_param_kind");
 _Static_assert((int)VGC_CPU_PARAM_INTEGER == (int)VGC_PARAM_KIND_INTEGER, "enum vgc_cpu_param_kind");
 _Static_assert((int)VGC_CPU_PARAM_FLOAT == (int)VGC_PARAM_KIND_FLOAT, "enum vgc_cpu_param_kind");
 _Static_assert((int)VGC_CPU_PARAM_POINTER == (int)VGC_PARAM_KIND_POINTER, "enum vgc_cpu_param_kind");

@@ -36,8 +36,10 @@ FOLDERS: Final = {
 }
 """Folders of headers that a compiler sees, and the host's. All compilers know them by these names, isolated or not."""
 
-INPUTS: Final = {"CUDA_SOURCE": "source.cu", "CUDA_UNITS": "units"}
+INPUTS: Final = {"CUDA_SOURCE": "source.cu", "CUDA_UNITS": "units", "PTX": "module.ptx"}
 """Name of the compiler's input, by the kinds of programs that it compiles."""
+_FORMS: Final = {"CUDA_UNITS": ("--units",), "PTX": ("--ptx",)}
+"""Option for inputs that are no CUDA source."""
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 """Words without which a source needs no header of the host; ``source.cpp`` looks closer."""
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -80,7 +82,7 @@ def compile_job(
         *(_libraries(nvidias) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
-        *(("--units",) if kind == "CUDA_UNITS" else ()),
+        *_FORMS.get(kind, ()),
         *(("--symbols",) if symbols else ()),
         "--input",
         INPUTS[kind],

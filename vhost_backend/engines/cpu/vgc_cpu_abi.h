@@ -100,6 +100,7 @@ struct vgc_cpu_site {
 
 /* A struct vgc_param_entry of the wire format, with the kinds of its enum vgc_param_kind. */
 enum vgc_cpu_param_kind {
+    VGC_CPU_PARAM_UNKNOWN = 0,
     VGC_CPU_PARAM_INTEGER = 1,
     VGC_CPU_PARAM_FLOAT = 2,
     VGC_CPU_PARAM_POINTER = 3,

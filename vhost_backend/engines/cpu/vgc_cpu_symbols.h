@@ -10,6 +10,7 @@ VGC_CPU_SYMBOL(strlen)
 /* the runtime (device.c) */
 VGC_CPU_SYMBOL(vgc_cpu_current)
 VGC_CPU_SYMBOL(__vgc_printf)
+VGC_CPU_SYMBOL(__vgc_vprintf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)

@@ -4,6 +4,7 @@
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR; arguments.cpp prepares it, prelude.cpp has the headers
 //                  ready in precompiled form
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
+//   ptx/module.cpp does both for a PTX module, in the place of these
 //   launches.cpp   makes launches in device code calls of the runtime
 //   inline_asm.cpp turns inline PTX into IR (ptx/), keeps x86
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
@@ -127,6 +128,8 @@ void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::vector<std::string> &objects);
 
 Program collect(llvm::Module &module);
+/// Keeps variables that kernels only write to, as the guest can read them; the optimiser drops those that are `static`.
+void keep_globals(llvm::Module &module, const Program &program);
 /// Makes launches in device code, which source.cpp has rewritten, calls of the runtime.
 void lower_launches(llvm::Module &module, const Program &program);
 void lower_inline_asm(llvm::Module &module);

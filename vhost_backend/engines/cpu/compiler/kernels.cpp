@@ -352,15 +352,6 @@ void collect_globals(llvm::Module &module, Program &program)
     }
 }
 
-/// Keeps variables that kernels only write to, as the guest can read them; the optimiser drops those that are `static`.
-void keep_globals(llvm::Module &module, const Program &program)
-{
-    llvm::SmallVector<llvm::GlobalValue *> kept;
-    for (const Global &global : program.globals)
-        kept.push_back(global.variable);
-    llvm::appendToCompilerUsed(module, kept);
-}
-
 /// Ends names of kernels and variables that several units have for themselves in `@` and the unit's name.
 void tell_units_apart(Program &program)
 {
@@ -383,6 +374,14 @@ void tell_units_apart(Program &program)
 }
 
 } // namespace
+
+void keep_globals(llvm::Module &module, const Program &program)
+{
+    llvm::SmallVector<llvm::GlobalValue *> kept;
+    for (const Global &global : program.globals)
+        kept.push_back(global.variable);
+    llvm::appendToCompilerUsed(module, kept);
+}
 
 Program collect(llvm::Module &module)
 {

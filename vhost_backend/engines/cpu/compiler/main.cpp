@@ -6,6 +6,7 @@
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
+#include "ptx/module.h"
 #include "shares.h"
 #include "source.h"
 #include "work.h"
@@ -48,20 +49,30 @@ void resolve_aliases(llvm::Module &module)
     }
 }
 
+/// Module of a program in CUDA C, with its kernels and variables.
+std::unique_ptr<llvm::Module> load_sources(llvm::LLVMContext &context, Options &options, const llvm::DataLayout &layout,
+                                           Program &program, Users &users)
+{
+    auto module =
+        options.units ? link_units(context, options, users) : run_front_end(context, options, read_source(options));
+    module->setDataLayout(layout);
+    note_work("parsed", *module);
+    note_step("the list of kernels");
+    resolve_aliases(*module);
+    program = collect(*module);
+    return module;
+}
+
 void compile(Options options)
 {
     llvm::LLVMContext context;
     context.setDiagnosticHandler(diagnostics());
     auto machine = host_machine();
+    const llvm::DataLayout layout = machine->createDataLayout();
     Users users;
-    auto module =
-        options.units ? link_units(context, options, users) : run_front_end(context, options, read_source(options));
-    module->setDataLayout(machine->createDataLayout());
-
-    note_work("parsed", *module);
-    note_step("the list of kernels");
-    resolve_aliases(*module);
-    Program program = collect(*module);
+    Program program;
+    auto module = options.ptx ? ptx::lower_module(context, layout, options, read_source(options), program)
+                              : load_sources(context, options, layout, program, users);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))

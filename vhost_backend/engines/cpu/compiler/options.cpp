@@ -235,10 +235,11 @@ Options parse_options(int argc, char **argv)
                  !folder(word, "--program-dir", options.program_dirs) && !own(word, "--output", options.output) &&
                  !own(word, "--dump-ir", options.dump_ir) && !own(word, "--work", work) &&
                  !flag(word, "--time-passes", times) && !flag(word, "--units", options.units) &&
-                 !flag(word, "--symbols", options.symbols) && !own(word, "--input", options.input) &&
-                 !own(word, "--llvm", options.llvm))
+                 !flag(word, "--ptx", options.ptx) && !flag(word, "--symbols", options.symbols) &&
+                 !own(word, "--input", options.input) && !own(word, "--llvm", options.llvm))
             fail("usage: vgc-cpucc [--llvm DIR] --include-dir DIR... [--system-dir DIR]... [--program-dir DIR]... "
-                 "[--prelude FILE]... [--units] [--symbols] --input FILE --output FILE [--dump-ir FILE] [--work FILE] "
+                 "[--prelude FILE]... [--units | --ptx] [--symbols] --input FILE --output FILE [--dump-ir FILE] "
+                 "[--work FILE] "
                  "[--time-passes] "
                  "[-- guest options]; vgc-cpucc --host-headers [--llvm DIR]; "
                  "vgc-cpucc --make-preludes DIR --host-root NAME [--llvm DIR] --include-dir DIR...; "

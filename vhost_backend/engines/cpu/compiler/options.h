@@ -16,6 +16,7 @@ struct Options {
     std::string input; // or a unit's name
     std::string output;
     bool units = false;                       // the input is several sources (units.h)
+    bool ptx = false;                         // the input is a PTX module (ptx/module.h)
     std::string cuid;                         // number of a unit; empty for a program of one source
     std::string llvm = VGC_LLVM;              // folder with clang's own headers and compiler-rt
     std::vector<std::string> include_dirs;    // device headers

@@ -18,11 +18,6 @@ Space take_space(Instruction &i)
     return Space::GENERIC;
 }
 
-llvm::Value *shared_base(Instruction &i)
-{
-    return i.low.call_builtin("__vgc_shared", i.b.getPtrTy());
-}
-
 llvm::Value *pointer(Instruction &i, size_t index, Space space)
 {
     const Operand &operand = i.operand(index);
@@ -31,9 +26,14 @@ llvm::Value *pointer(Instruction &i, size_t index, Space space)
     const Operand &base = operand.parts[0];
     if (base.kind != Operand::NAME && base.kind != Operand::ARGUMENT && base.kind != Operand::INTEGER)
         i.low.fail(base.at, "expected a register or a number");
+    if (const Cell *variable = i.low.variable(base)) {
+        const int64_t offset = base.offset + operand.offset;
+        return offset == 0 ? variable->address
+                           : i.b.CreateGEP(i.b.getInt8Ty(), variable->address, i.b.getInt64(uint64_t(offset)));
+    }
     const unsigned width = i.low.width_of(base);
     llvm::Value *address = i.low.bits(base, space == Space::SHARED && width == 32 ? 32 : 64);
-    llvm::Value *result = space == Space::SHARED ? i.b.CreateGEP(i.b.getInt8Ty(), shared_base(i),
+    llvm::Value *result = space == Space::SHARED ? i.b.CreateGEP(i.b.getInt8Ty(), i.low.shared_base(),
                                                                  i.b.CreateSExt(address, i.b.getInt64Ty()))
                                                  : i.b.CreateIntToPtr(address, i.b.getPtrTy());
     if (operand.offset == 0)

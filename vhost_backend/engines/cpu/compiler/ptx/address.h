@@ -7,12 +7,8 @@
 namespace vgc::ptx
 {
 
-enum class Space { GENERIC, SHARED, GLOBAL, LOCAL, CONSTANT, PARAMETER };
-
 /// Takes the modifier of a state space; GENERIC without one.
 Space take_space(Instruction &i);
-/// Begin of the block's shared memory.
-llvm::Value *shared_base(Instruction &i);
 /// Address operand as a pointer.
 llvm::Value *pointer(Instruction &i, size_t index, Space space);
 /// Takes modifiers that only advise caches.

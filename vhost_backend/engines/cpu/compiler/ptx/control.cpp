@@ -104,15 +104,6 @@ void lower_bra(Instruction &i)
     i.low.jump(i.low.label(i.operand(0)));
 }
 
-void lower_ret(Instruction &i)
-{
-    i.take("uni");
-    if (!i.b.GetInsertBlock()->getParent()->getReturnType()->isVoidTy())
-        i.fail("it is possible only in functions without a result");
-    i.b.CreateRetVoid();
-    i.b.SetInsertPoint(i.low.new_block("ptx.after"));
-}
-
 void lower_end(Instruction &i)
 {
     i.low.end_thread(i.mnemonic() == "exit" ? "__vgc_exit" : "__vgc_trap");
@@ -138,7 +129,6 @@ llvm::ArrayRef<Form> control_forms()
         {"fence", 0, 2, lower_fence},
         {"nanosleep", 1, 1, lower_nanosleep},
         {"bra", 1, 1, lower_bra},
-        {"ret", 0, 0, lower_ret},
         {"exit", 0, 0, lower_end},
         {"trap", 0, 0, lower_end},
         {"brkpt", 0, 0, lower_nothing},

@@ -23,6 +23,7 @@ llvm::ArrayRef<Form> memory_forms();
 llvm::ArrayRef<Form> atomic_forms();
 llvm::ArrayRef<Form> warp_forms();
 llvm::ArrayRef<Form> control_forms();
+llvm::ArrayRef<Form> call_forms();
 llvm::ArrayRef<Form> copy_forms();
 llvm::ArrayRef<Form> mbarrier_forms();
 llvm::ArrayRef<Form> matrix_forms();

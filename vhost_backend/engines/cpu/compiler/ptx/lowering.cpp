@@ -4,6 +4,7 @@
 
 #include "../compiler.h"
 #include "special.h"
+#include "variables.h"
 
 namespace vgc::ptx
 {
@@ -16,7 +17,7 @@ Lowering::Lowering(llvm::BasicBlock &begin, llvm::BasicBlock *before, const Text
 
 void Lowering::fail(Position at, const llvm::Twine &message) const
 {
-    vgc::fail(text_.place(at) + message);
+    text_.fail(at, message);
 }
 
 llvm::AllocaInst *Lowering::local(llvm::Type *type)
@@ -58,11 +59,18 @@ void Lowering::lower_all(const std::vector<Statement> &statements)
 
 void Lowering::lower_one(const Statement &statement)
 {
+    if (places_ != nullptr)
+        b.SetCurrentDebugLocation(
+            llvm::DILocation::get(b.getContext(), statement.at.line, statement.at.column, places_));
     switch (statement.kind) {
     case Statement::BLOCK:
         return lower_all(statement.body);
     case Statement::REGISTERS:
         return declare(statement);
+    case Statement::VARIABLES:
+        for (const Variable &variable : statement.variables)
+            declare(variable);
+        return;
     case Statement::LABEL: {
         llvm::BasicBlock *block = labels_.back()[statement.name];
         b.CreateBr(block);
@@ -101,11 +109,26 @@ void Lowering::declare(const Statement &statement)
                 std::string full = registers.name + (registers.count > 0 ? std::to_string(i) : "");
                 if (count > 1)
                     full += std::string(".") + "xyzw"[element];
-                Cell &cell = scopes_.back()[full];
-                if (cell.slot != nullptr)
+                const auto [found, is_new] = scopes_.back().try_emplace(full);
+                if (!is_new)
                     fail(statement.at, "register '" + full + "' is declared twice");
-                cell = {local(b.getIntNTy(type->width())), type->width(), nullptr};
+                found->second.slot = local(b.getIntNTy(type->width()));
+                found->second.bits = type->width();
             }
+}
+
+void Lowering::declare(const Variable &variable)
+{
+    const auto [found, is_new] = scopes_.back().try_emplace(variable.name);
+    if (!is_new)
+        fail(variable.at, "'" + variable.name + "' is declared twice");
+    Cell &cell = found->second;
+    if (variable.space == Space::LOCAL || variable.space == Space::PARAMETER) {
+        cell = make_local(function_, variable, text_);
+    } else {
+        cell = make_global(module_, variable, function_.getName() + "." + variable.name, text_);
+        initialise(cell, variable, scopes_.back(), text_);
+    }
 }
 
 llvm::BasicBlock *Lowering::label(const Operand &operand)
@@ -118,19 +141,34 @@ llvm::BasicBlock *Lowering::label(const Operand &operand)
     fail(operand.at, "there is no label '" + operand.name + "' in this asm statement");
 }
 
-Cell *Lowering::find(const Operand &operand)
+const Cell *Lowering::find(const Operand &operand) const
 {
     if (operand.kind == Operand::ARGUMENT)
         return operand.bits < arguments_.size() ? &arguments_[operand.bits] : nullptr;
     for (size_t i = scopes_.size(); operand.kind == Operand::NAME && i-- > 0;)
         if (auto found = scopes_[i].find(operand.name); found != scopes_[i].end())
             return &found->second;
+    for (size_t i = symbols_.size(); operand.kind == Operand::NAME && i-- > 0;)
+        if (auto found = symbols_[i]->find(operand.name); found != symbols_[i]->end())
+            return &found->second;
     return nullptr;
 }
 
-Cell &Lowering::cell_of(const Operand &operand)
+const Cell *Lowering::variable(const Operand &operand) const
 {
-    if (Cell *cell = find(operand))
+    const Cell *cell = find(operand);
+    return cell != nullptr && cell->address != nullptr && !cell->is_function() ? cell : nullptr;
+}
+
+const Cell *Lowering::function(const Operand &operand) const
+{
+    const Cell *cell = find(operand);
+    return cell != nullptr && cell->is_function() ? cell : nullptr;
+}
+
+const Cell &Lowering::cell_of(const Operand &operand) const
+{
+    if (const Cell *cell = find(operand))
         return *cell;
     if (operand.kind == Operand::ARGUMENT)
         fail(operand.at, "the asm statement has no operand %" + llvm::Twine(operand.bits));
@@ -192,6 +230,26 @@ llvm::Value *Lowering::read_special(llvm::StringRef name)
     return special.upper_half ? b.CreateLShr(time, 32) : time;
 }
 
+llvm::Value *Lowering::shared_base()
+{
+    return call_builtin("__vgc_shared", b.getPtrTy());
+}
+
+/// Address of a variable or function: in shared memory an offset, as instructions take it.
+llvm::Value *Lowering::address(const Cell &cell, const Operand &operand, unsigned width)
+{
+    llvm::Value *place = cell.address;
+    if (operand.offset != 0)
+        place = b.CreateGEP(b.getInt8Ty(), place, b.getInt64(uint64_t(operand.offset)));
+    llvm::Value *whole = b.CreatePtrToInt(place, b.getInt64Ty());
+    if (cell.space == Space::SHARED)
+        whole = b.CreateSub(whole, b.CreatePtrToInt(shared_base(), b.getInt64Ty()));
+    if (width != 64 && (width != 32 || cell.space != Space::SHARED))
+        fail(operand.at,
+             "the address of '" + operand.name + "' has 64 bits, the instruction takes " + llvm::Twine(width));
+    return b.CreateTrunc(whole, b.getIntNTy(width));
+}
+
 unsigned Lowering::part_of(const Operand &vector, unsigned width) const
 {
     const unsigned count = unsigned(vector.parts.size()), part = width / count;
@@ -216,6 +274,10 @@ llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
         if (llvm::Value *special = read_special(llvm::StringRef(operand.name).drop_front()))
             return b.CreateZExtOrTrunc(special, b.getIntNTy(width));
     const Cell &cell = cell_of(operand);
+    if (cell.address != nullptr)
+        return address(cell, operand, width);
+    if (operand.offset != 0)
+        fail(operand.at, "a number is added to a register");
     if (cell.constant != nullptr)
         return llvm::ConstantInt::get(b.getContext(), cell.constant->getValue().sextOrTrunc(width));
     if (cell.bits < width)
@@ -303,6 +365,20 @@ llvm::Value *Lowering::carry()
 void Lowering::set_carry(llvm::Value *value)
 {
     b.CreateCall(carry_writer(module_), value);
+}
+
+bool Lowering::leave()
+{
+    llvm::Type *type = function_.getReturnType();
+    if (type->isVoidTy())
+        b.CreateRetVoid();
+    else if (result_.address != nullptr)
+        b.CreateRet(b.CreateAlignedLoad(type, result_.address, llvm::Align(1)));
+    else if (result_.slot != nullptr)
+        b.CreateRet(b.CreateLoad(type, result_.slot));
+    else
+        return false;
+    return true;
 }
 
 void Lowering::end_thread(llvm::StringRef builtin)

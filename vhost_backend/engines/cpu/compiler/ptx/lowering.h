@@ -4,29 +4,14 @@
 #include <map>
 #include <vector>
 
-#include "llvm/IR/Instructions.h"
-
-#include "syntax.h"
+#include "cell.h"
+#include "text.h"
 #include "types.h"
+
+#include "llvm/IR/DebugInfoMetadata.h"
 
 namespace vgc::ptx
 {
-
-/// An operand of the asm statement, or a register.
-struct Cell {
-    llvm::AllocaInst *slot = nullptr;
-    unsigned bits = 0;
-    llvm::ConstantInt *constant = nullptr; // instead of a slot: operand with the constraint n
-};
-
-/// The text that statements are in.
-class Text
-{
-  public:
-    virtual ~Text() = default;
-    /// Words with which an error at a place in the text begins.
-    virtual std::string place(Position at) const = 0;
-};
 
 class Lowering
 {
@@ -48,6 +33,21 @@ class Lowering
     {
         is_clobbered_ = true;
     }
+    /// Names that are known in all blocks of statements, those of inner scopes last.
+    void set_symbols(std::vector<const Symbols *> symbols)
+    {
+        symbols_ = std::move(symbols);
+    }
+    /// Where the function's result is when it returns.
+    void set_result(const Cell &result)
+    {
+        result_ = result;
+    }
+    /// Has code know its lines, which are those of the text.
+    void set_places(llvm::DISubprogram *places)
+    {
+        places_ = places;
+    }
 
     /// Ends the compilation with an error at a place in the statement's text.
     [[noreturn]] void fail(Position at, const llvm::Twine &message) const;
@@ -63,8 +63,13 @@ class Lowering
     void write(const Operand &operand, llvm::Value *value, Type type);
     void write_lanes(const Operand &operand, llvm::ArrayRef<llvm::Value *> values, Type type);
     void write_predicate(const Operand &operand, llvm::Value *value);
-    /// Bits of the register that an operand names; 0 for literals and `_`.
+    /// Bits of the register or variable that an operand names; 0 for arrays, literals and `_`.
     unsigned width_of(const Operand &operand);
+    /// Variable or function that an operand names; null if it names none.
+    const Cell *variable(const Operand &operand) const;
+    const Cell *function(const Operand &operand) const;
+    /// Begin of the block's shared memory.
+    llvm::Value *shared_base();
 
     /// The carry flag. Statements read what others wrote, also in functions that are inlined later: see carry.cpp.
     llvm::Value *carry();
@@ -79,6 +84,8 @@ class Lowering
     llvm::BasicBlock *label(const Operand &operand);
     /// Ends the running block with a jump; what follows begins a new one.
     void jump(llvm::BasicBlock *to);
+    /// Ends the running block with a return; false, and nothing, if the function has a result that is not known.
+    bool leave();
     /// Calls a builtin that does not return.
     void end_thread(llvm::StringRef builtin);
     llvm::BasicBlock *new_block(const llvm::Twine &name);
@@ -89,13 +96,14 @@ class Lowering
     llvm::IRBuilder<> b;
 
   private:
-    using Scope = std::map<std::string, Cell>;
     using Labels = std::map<std::string, llvm::BasicBlock *>;
     void lower_one(const Statement &statement);
     void lower_guarded(const Statement &statement);
     void declare(const Statement &statement);
-    Cell *find(const Operand &operand);
-    Cell &cell_of(const Operand &operand);
+    void declare(const Variable &variable);
+    const Cell *find(const Operand &operand) const;
+    const Cell &cell_of(const Operand &operand) const;
+    llvm::Value *address(const Cell &cell, const Operand &operand, unsigned width);
     llvm::Value *read_special(llvm::StringRef name);
     llvm::Value *literal(const Operand &operand, unsigned width);
     /// Width of each element of a vector operand that has `width` bits.
@@ -108,7 +116,10 @@ class Lowering
     Emit emit_;
     bool is_clobbered_ = false;
     std::vector<Cell> arguments_;
-    std::vector<Scope> scopes_;
+    std::vector<const Symbols *> symbols_;
+    Cell result_;
+    llvm::DISubprogram *places_ = nullptr;
+    std::vector<Symbols> scopes_;
     std::vector<Labels> labels_;
 };
 

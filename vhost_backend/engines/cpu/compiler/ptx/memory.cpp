@@ -63,6 +63,12 @@ const Operand &element(Instruction &i, const Operand &operand, unsigned index, u
     return operand.parts[index];
 }
 
+/// Address of element `index`: that of the first is the whole's, so that variables can become values.
+Value *element_place(Builder &b, Value *whole, unsigned index, Type type)
+{
+    return index == 0 ? whole : b.CreateConstGEP1_64(b.getInt8Ty(), whole, index * type.width() / 8);
+}
+
 void lower_load(Instruction &i)
 {
     Builder &b = i.b;
@@ -78,9 +84,11 @@ void lower_load(Instruction &i)
         return;
     }
     for (unsigned n = 0; n < access.count; n++) {
-        Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), from, n * access.type.width() / 8);
+        Value *place = element_place(b, from, n, access.type);
         llvm::LoadInst *load =
             b.CreateAlignedLoad(b.getIntNTy(access.type.width()), place, access.align(), access.is_volatile);
+        if (const Cell *variable = i.low.variable(i.operand(1).parts[0]); variable != nullptr && variable->is_constant)
+            load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(b.getContext(), {}));
         load->setOrdering(access.ordering == llvm::AtomicOrdering::Release ? llvm::AtomicOrdering::Monotonic
                                                                            : access.ordering);
         i.low.write(element(i, i.operand(0), n, access.count), load, access.type);
@@ -105,7 +113,7 @@ void lower_store(Instruction &i)
     }
     for (unsigned n = 0; n < access.count; n++) {
         Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
-        Value *place = b.CreateConstGEP1_64(b.getInt8Ty(), to, n * access.type.width() / 8);
+        Value *place = element_place(b, to, n, access.type);
         llvm::StoreInst *store = b.CreateAlignedStore(value, place, access.align(), access.is_volatile);
         store->setOrdering(access.ordering == llvm::AtomicOrdering::Acquire ? llvm::AtomicOrdering::Monotonic
                                                                             : access.ordering);
@@ -141,7 +149,7 @@ void lower_cvta(Instruction &i)
         i.refuse();
     Value *address = i.in(1, type);
     if (space == Space::SHARED) {
-        Value *base = b.CreatePtrToInt(shared_base(i), b.getInt64Ty());
+        Value *base = b.CreatePtrToInt(i.low.shared_base(), b.getInt64Ty());
         if (!to_space) // a register of 32 bits has been extended
             address = b.CreateSExt(b.CreateTrunc(address, b.getInt32Ty()), b.getInt64Ty());
         address = to_space ? b.CreateSub(address, base) : b.CreateAdd(address, base);
@@ -155,7 +163,7 @@ void lower_isspacep(Instruction &i)
     Builder &b = i.b;
     const Space space = take_space(i);
     Value *address = i.low.bits(i.operand(1), 64);
-    Value *offset = b.CreateSub(address, b.CreatePtrToInt(shared_base(i), b.getInt64Ty()));
+    Value *offset = b.CreateSub(address, b.CreatePtrToInt(i.low.shared_base(), b.getInt64Ty()));
     Value *is_shared = b.CreateICmpULT(offset, b.getInt64(VGC_CPU_MAX_SHARED));
     Value *result = space == Space::SHARED   ? is_shared
                     : space == Space::GLOBAL ? b.CreateNot(is_shared)
@@ -179,7 +187,7 @@ void lower_cluster_address(Instruction &i)
         return i.low.write(i.operand(0), b.CreateTrunc(there, b.getIntNTy(type.bits)), type);
     }
     if (space == Space::GENERIC)
-        address = b.CreateSub(address, b.CreatePtrToInt(shared_base(i), b.getInt64Ty()));
+        address = b.CreateSub(address, b.CreatePtrToInt(i.low.shared_base(), b.getInt64Ty()));
     Value *from_first = b.CreateAdd(address, b.CreateMul(b.CreateZExt(own, b.getInt64Ty()), slot));
     Value *rank = b.CreateTrunc(b.CreateUDiv(from_first, slot), b.getInt32Ty());
     i.low.write(i.operand(0), rank, {Type::UNSIGNED, 32, 1});

@@ -46,9 +46,24 @@ bool OperandParser::parse_operand(Operand &operand)
 {
     if (!parse_single(operand))
         return false;
+    if (operand.kind == Operand::NAME && !parse_offset(operand))
+        return false;
     if (!token_.is("|") || operand.kind > Operand::NAME)
         return operand.kind != Operand::SINK || !token_.is("|") || parse_second(operand);
     return parse_second(operand);
+}
+
+bool OperandParser::parse_offset(Operand &operand)
+{
+    if (!token_.is("+") && !token_.is("-"))
+        return true;
+    uint64_t offset = 0;
+    const bool negative = token_.is("-");
+    advance();
+    if (!parse_sum(offset))
+        return false;
+    operand.offset = int64_t(negative ? 0 - offset : offset);
+    return true;
 }
 
 bool OperandParser::parse_second(Operand &operand)
@@ -129,14 +144,8 @@ bool OperandParser::parse_address(Operand &operand)
         return fail("fewer nested operands");
     if (!parse_single(operand.parts.emplace_back()))
         return false;
-    if (token_.is("+") || token_.is("-")) {
-        uint64_t offset = 0;
-        const bool negative = token_.is("-");
-        advance();
-        if (!parse_sum(offset))
-            return false;
-        operand.offset = int64_t(negative ? 0 - offset : offset);
-    }
+    if (!parse_offset(operand))
+        return false;
     while (accept(","))
         if (!parse_operand(operand.parts.emplace_back()))
             return false;

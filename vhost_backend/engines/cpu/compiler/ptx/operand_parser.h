@@ -15,6 +15,8 @@ class OperandParser : public TokenStream
 
     bool parse_operand(Operand &operand);
     bool parse_second(Operand &operand);
+    /// Number that is added to a symbol or register, if one is.
+    bool parse_offset(Operand &operand);
     bool parse_single(Operand &operand);
     bool parse_name(Operand &operand);
     bool parse_list(Operand &operand, Operand::Kind kind, std::string_view end, const std::string &what);

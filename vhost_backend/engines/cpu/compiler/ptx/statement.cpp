@@ -214,7 +214,7 @@ void lower(llvm::CallInst &call, const std::string &where)
     const InlineText place(where);
     const auto parsed = parse(text);
     if (const Problem *problem = std::get_if<Problem>(&parsed))
-        vgc::fail(place.place(problem->at) + problem->text + ", in \"" + text + "\"");
+        place.fail(problem->at, problem->text + ", in \"" + text + "\"");
     AsmStatement(call, where, place).run(std::get<std::vector<Statement>>(parsed));
 }
 

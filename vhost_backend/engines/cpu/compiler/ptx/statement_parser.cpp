@@ -2,13 +2,6 @@
 
 namespace vgc::ptx
 {
-namespace
-{
-
-const unsigned MAX_REGISTERS = 4096;
-
-} // namespace
-
 bool StatementParser::parse_statements(std::vector<Statement> &statements)
 {
     while (token_.kind != Token::END && !token_.is("}")) {
@@ -59,44 +52,51 @@ bool StatementParser::parse_block(Statement &statement)
     return expect("}", "the statements of a block");
 }
 
-bool StatementParser::parse_directive(Statement &statement)
+bool StatementParser::is_note(const std::string &directive)
 {
-    if (token_.text == "pragma" || token_.text == "loc" || token_.text == "file") {
-        statement.kind = Statement::BLOCK; // without statements
-        while (!token_.is(";") && token_.kind != Token::END && token_.kind != Token::ERROR)
-            advance();
-        return expect(";", "the directive");
-    }
-    if (token_.text != "reg")
-        return fail("'.reg'");
-    advance();
-    statement.kind = Statement::REGISTERS;
-    while (token_.kind == Token::DOTTED) {
-        statement.modifiers.push_back(token_.text);
-        advance();
-    }
-    if (statement.modifiers.empty())
-        return fail("a type after '.reg'");
-    do {
-        if (!parse_registers(statement.registers.emplace_back()))
-            return false;
-    } while (accept(","));
-    return expect(";", "the registers' names");
+    return directive == "pragma" || directive == "loc" || directive == "file";
 }
 
-bool StatementParser::parse_registers(Registers &registers)
+/// Skips `.pragma "a", "b"`, `.file 1 "name"`, or `.loc 1 2 3, function_name name+4, inlined_at 1 2 3`.
+bool StatementParser::skip_note()
 {
-    if (token_.kind != Token::WORD)
-        return fail("a register's name");
-    registers.name = token_.text;
     advance();
-    if (!accept("<"))
-        return true;
-    if (token_.kind != Token::INTEGER || token_.bits == 0 || token_.bits > MAX_REGISTERS)
-        return fail("a number of registers, 1 to " + std::to_string(MAX_REGISTERS));
-    registers.count = unsigned(token_.bits);
+    while (token_.kind == Token::INTEGER || token_.kind == Token::STRING || token_.kind == Token::WORD ||
+           token_.is(",") || token_.is("+")) {
+        const bool names = token_.kind == Token::WORD;
+        if (names && token_.text != "function_name" && token_.text != "inlined_at")
+            return true; // the next statement
+        const bool is_function = names && token_.text == "function_name";
+        advance();
+        if (is_function)
+            advance();
+    }
+    return true;
+}
+
+bool StatementParser::parse_directive(Statement &statement)
+{
+    const std::string directive = token_.text;
+    if (is_note(directive)) {
+        statement.kind = Statement::BLOCK; // without statements
+        return skip_note();
+    }
+    if (directive == "callprototype") {
+        statement.kind = Statement::BLOCK; // the types of a call's arguments say the same
+        while (!token_.is(";") && token_.kind != Token::END && token_.kind != Token::ERROR)
+            advance();
+        return expect(";", "the prototype");
+    }
+    Space space;
+    if (!space_named(directive, space))
+        return fail("'.reg' or a variable");
     advance();
-    return expect(">", "the number of registers");
+    if (space == Space::REGISTER) {
+        statement.kind = Statement::REGISTERS;
+        return parse_registers(statement);
+    }
+    statement.kind = Statement::VARIABLES;
+    return parse_variables(space, statement.variables);
 }
 
 bool StatementParser::parse_instruction(Statement &statement)
@@ -107,11 +107,20 @@ bool StatementParser::parse_instruction(Statement &statement)
     }
     if (!token_.is(";") && token_.kind != Token::END && !token_.is("}"))
         do {
-            if (!parse_operand(statement.operands.emplace_back()))
+            Operand &operand = statement.operands.emplace_back();
+            operand.at = token_.at;
+            if (statement.name == "call" && accept("(") ? !parse_arguments(operand) : !parse_operand(operand))
                 return false;
         } while (accept(","));
     // ptxas takes the last statement without a semicolon
     return token_.kind == Token::END || expect(";", "'" + statement.name + "'");
+}
+
+/// Arguments or results of a call after their '('.
+bool StatementParser::parse_arguments(Operand &operand)
+{
+    operand.kind = Operand::LIST;
+    return accept(")") || parse_list(operand, Operand::LIST, ")", "the arguments");
 }
 
 } // namespace vgc::ptx

@@ -3,22 +3,27 @@
 
 #include <vector>
 
-#include "operand_parser.h"
+#include "declaration_parser.h"
 
 namespace vgc::ptx
 {
 
-class StatementParser : public OperandParser
+class StatementParser : public DeclarationParser
 {
   protected:
-    using OperandParser::OperandParser;
+    using DeclarationParser::DeclarationParser;
     /// Statements up to the end of the text, or to a '}', which is left.
     bool parse_statements(std::vector<Statement> &statements);
     bool parse_statement(Statement &statement);
     bool parse_block(Statement &statement);
     bool parse_directive(Statement &statement);
-    bool parse_registers(Registers &registers);
+    /// True for directives that say nothing of what statements do.
+    static bool is_note(const std::string &directive);
+    bool skip_note();
+
+  private:
     bool parse_instruction(Statement &statement);
+    bool parse_arguments(Operand &operand);
 };
 
 } // namespace vgc::ptx

@@ -21,16 +21,20 @@ struct Problem {
     std::string text;
 };
 
+/// State space of a variable, or of an access to memory.
+enum class Space { GENERIC, SHARED, GLOBAL, LOCAL, CONSTANT, PARAMETER, REGISTER };
+
 struct Operand {
     enum Kind {
         ARGUMENT, // %0: operand of the asm statement
-        NAME,     // register, label, symbol or special register
+        NAME,     // register, label, symbol (perhaps with an offset) or special register
         INTEGER,
         FLOAT32,
         FLOAT64,
         VECTOR,  // {a, b}
         ADDRESS, // [base + offset], [offset], [handle, {x, y}]
         PAIR,    // a|b
+        LIST,    // (a, b): arguments or results of a call
         SINK,    // _
     };
     Kind kind = SINK;
@@ -38,7 +42,7 @@ struct Operand {
     std::string name;
     uint64_t bits = 0;     // of a literal; number of an argument
     bool inverted = false; // !p
-    int64_t offset = 0;    // of an address
+    int64_t offset = 0;    // of an address, or from a symbol
     std::vector<Operand> parts;
 };
 
@@ -48,8 +52,23 @@ struct Registers {
     unsigned count = 0; // 0: one register, without a number
 };
 
+/// Variable or parameter.
+struct Variable {
+    Position at;
+    Space space = Space::GLOBAL;
+    std::string type;    // of an element, without the dot
+    unsigned vector = 1; // components of an element
+    std::string name;
+    uint64_t align = 0; // 0: as its type has it
+    bool is_array = false;
+    uint64_t count = 1; // of elements; 0: an array without a size
+    bool is_pointer = false;
+    bool is_extern = false;
+    std::vector<Operand> initialiser; // numbers and names, of the first elements
+};
+
 struct Statement {
-    enum Kind { INSTRUCTION, REGISTERS, LABEL, BLOCK };
+    enum Kind { INSTRUCTION, REGISTERS, VARIABLES, LABEL, BLOCK };
     Kind kind = INSTRUCTION;
     Position at;
     std::string name;                   // mnemonic, or label
@@ -57,7 +76,27 @@ struct Statement {
     std::optional<Operand> guard;
     std::vector<Operand> operands;
     std::vector<Registers> registers;
+    std::vector<Variable> variables;
     std::vector<Statement> body; // of a block
+};
+
+/// Kernel (`.entry`) or function.
+struct Function {
+    Position at;
+    std::string name;
+    bool is_entry = false;
+    bool has_body = false; // or is a declaration
+    std::vector<Variable> results;
+    std::vector<Variable> parameters;
+    uint32_t threads[3] = {0, 0, 0}; // most of a block; 0: not said
+    uint32_t cluster[3] = {0, 0, 0}; // blocks of a cluster; 0: not said
+    std::vector<Statement> body;
+};
+
+struct Module {
+    bool has_version = false;
+    std::vector<Variable> variables;
+    std::vector<Function> functions;
 };
 
 } // namespace vgc::ptx

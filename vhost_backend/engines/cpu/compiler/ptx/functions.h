@@ -1,0 +1,17 @@
+// Functions and kernels of a module: their types and bodies in IR.
+#pragma once
+
+#include "cell.h"
+#include "text.h"
+
+namespace vgc::ptx
+{
+
+/// True for a parameter that kernels get as a pointer.
+bool is_pointer(const Function &kernel, const Variable &parameter);
+llvm::FunctionType *function_type(const Function &function, llvm::LLVMContext &context, const Text &text);
+/// Lowers the body. `places` is what debuggers know of the function.
+void lower_body(llvm::Function &ir, const Function &function, const Symbols &module, const Text &text,
+                llvm::DISubprogram *places);
+
+} // namespace vgc::ptx

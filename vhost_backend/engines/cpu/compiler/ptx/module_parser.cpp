@@ -1,0 +1,223 @@
+#include "module_parser.h"
+
+#include <algorithm>
+
+#include "statement_parser.h"
+
+namespace vgc::ptx
+{
+namespace
+{
+
+class ModuleParser : public StatementParser
+{
+  public:
+    explicit ModuleParser(std::string_view text) : StatementParser(text)
+    {
+    }
+
+    std::variant<Module, Problem> run()
+    {
+        Module module;
+        while (token_.kind != Token::END)
+            if (!accept(";") && !parse_directive(module))
+                return problem_;
+        return module;
+    }
+
+  private:
+    bool parse_directive(Module &module);
+    bool parse_header(const std::string &directive, Module &module);
+    bool parse_target();
+    bool parse_definition(Module &module);
+    bool parse_function(Function &function);
+    bool parse_parameters(std::vector<Variable> &parameters);
+    bool parse_parameter(Variable &parameter);
+    bool parse_property(Function &function);
+    bool parse_extents(uint32_t (&extents)[3]);
+    bool parse_number_of(const std::string &directive, uint64_t &value);
+    bool skip_section();
+};
+
+bool ModuleParser::parse_number_of(const std::string &directive, uint64_t &value)
+{
+    if (token_.kind != Token::INTEGER)
+        return fail("a number after '." + directive + "'");
+    value = token_.bits;
+    advance();
+    return true;
+}
+
+bool ModuleParser::parse_target()
+{
+    do {
+        if (token_.kind != Token::WORD)
+            return fail("an architecture after '.target'");
+        advance();
+    } while (accept(","));
+    return true;
+}
+
+/// Directives that say for which machine and tools the text is.
+bool ModuleParser::parse_header(const std::string &directive, Module &module)
+{
+    advance();
+    if (directive == "version") {
+        module.has_version = true;
+        if (token_.kind != Token::FLOAT64)
+            return fail("a version such as 8.0 after '.version'");
+        advance();
+        return true;
+    }
+    if (directive == "target")
+        return parse_target();
+    if (token_.kind != Token::INTEGER || token_.bits != 64)
+        return fail("64 after '.address_size'");
+    advance();
+    return true;
+}
+
+bool ModuleParser::skip_section()
+{
+    advance();
+    while (!token_.is("{") && token_.kind != Token::END && token_.kind != Token::ERROR)
+        advance();
+    while (!token_.is("}") && token_.kind != Token::END && token_.kind != Token::ERROR)
+        advance();
+    return expect("}", "the section");
+}
+
+bool ModuleParser::parse_directive(Module &module)
+{
+    if (token_.kind != Token::DOTTED)
+        return fail("a directive");
+    const std::string directive = token_.text;
+    if (!module.has_version && directive != "version")
+        return fail("'.version'");
+    if (directive == "version" || directive == "target" || directive == "address_size")
+        return parse_header(directive, module);
+    if (directive == "section")
+        return skip_section();
+    if (is_note(directive))
+        return skip_note();
+    return parse_definition(module);
+}
+
+bool ModuleParser::parse_definition(Module &module)
+{
+    bool is_extern = false;
+    for (;; advance()) {
+        is_extern |= token_.text == "extern";
+        if (token_.kind != Token::DOTTED ||
+            (token_.text != "extern" && token_.text != "visible" && token_.text != "weak" && token_.text != "common"))
+            break;
+    }
+    const std::string directive = token_.kind == Token::DOTTED ? token_.text : "";
+    Space space;
+    if (directive == "entry" || directive == "func") {
+        Function &function = module.functions.emplace_back();
+        function.is_entry = directive == "entry";
+        advance();
+        return parse_function(function);
+    }
+    if (!space_named(directive, space) || space == Space::REGISTER || space == Space::PARAMETER)
+        return fail("a function or a variable");
+    advance();
+    const size_t before = module.variables.size();
+    if (!parse_variables(space, module.variables))
+        return false;
+    for (size_t i = before; i < module.variables.size(); i++)
+        module.variables[i].is_extern = is_extern;
+    return true;
+}
+
+bool ModuleParser::parse_parameter(Variable &parameter)
+{
+    if (token_.kind != Token::DOTTED || !space_named(token_.text, parameter.space) ||
+        (parameter.space != Space::PARAMETER && parameter.space != Space::REGISTER))
+        return fail("'.param' or '.reg'");
+    advance();
+    return parse_variable(parameter);
+}
+
+/// Parameters in parentheses, if there are any.
+bool ModuleParser::parse_parameters(std::vector<Variable> &parameters)
+{
+    if (!accept("(") || accept(")"))
+        return true;
+    do {
+        if (!parse_parameter(parameters.emplace_back()))
+            return false;
+    } while (accept(","));
+    return expect(")", "the parameters");
+}
+
+bool ModuleParser::parse_extents(uint32_t (&extents)[3])
+{
+    for (uint32_t &extent : extents) {
+        if (token_.kind != Token::INTEGER || token_.bits == 0 || token_.bits > UINT32_MAX)
+            return fail("a number");
+        extent = uint32_t(token_.bits);
+        advance();
+        if (!accept(","))
+            break;
+    }
+    return true;
+}
+
+/// One of the directives between a function's parameters and its body.
+bool ModuleParser::parse_property(Function &function)
+{
+    const std::string directive = token_.text;
+    if (is_note(directive))
+        return skip_note() && (accept(";") || true);
+    uint64_t ignored;
+    const auto is_one_of = [&](std::initializer_list<const char *> names) {
+        return std::find(names.begin(), names.end(), directive) != names.end();
+    };
+    const bool is_extents = is_one_of({"maxntid", "reqntid"}), is_cluster = directive == "reqnctapercluster";
+    const bool is_number = is_one_of({"minnctapersm", "maxnctapersm", "maxnreg", "maxclusterrank", "abi_preserve"});
+    const bool is_word = is_one_of({"noreturn", "explicitcluster", "blocksareclusters", "unified"});
+    if (!is_extents && !is_cluster && !is_number && !is_word)
+        return fail("a body or a property of the function");
+    advance();
+    if (is_extents || is_cluster)
+        return parse_extents(is_cluster ? function.cluster : function.threads);
+    return is_word || parse_number_of(directive, ignored);
+}
+
+bool ModuleParser::parse_function(Function &function)
+{
+    if (token_.kind == Token::DOTTED && token_.text == "attribute") {
+        advance();
+        if (!skip_arguments())
+            return false;
+    }
+    if (!function.is_entry && !parse_parameters(function.results))
+        return false;
+    function.at = token_.at;
+    if (token_.kind != Token::WORD)
+        return fail("a function's name");
+    function.name = token_.text;
+    advance();
+    if (!parse_parameters(function.parameters))
+        return false;
+    while (token_.kind == Token::DOTTED)
+        if (!parse_property(function))
+            return false;
+    if (accept(";"))
+        return true;
+    if (!expect("{", "the function's parameters"))
+        return false;
+    function.has_body = true;
+    return parse_statements(function.body) && expect("}", "the function's statements");
+}
+
+} // namespace
+
+std::variant<Module, Problem> parse_module(std::string_view text)
+{
+    return ModuleParser(text).run();
+}
+
+} // namespace vgc::ptx
