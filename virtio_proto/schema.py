@@ -154,7 +154,7 @@ class DeviceFeature(IntFlag):
     CALL = 1 << 0
     EVENTS = 1 << 1
     REGION_ADDRESS = 1 << 2  # kernels may use addresses inside the region directly (zero copy)
-    BINARY_PROGRAMS = 1 << 3
+    BINARY_PROGRAMS = 1 << 3  # cubins and fatbins; and PTX, which the software GPU takes without it
     TEXTURES = 1 << 4
     GRAPHS = 1 << 5
 
@@ -166,7 +166,7 @@ class LaunchFlag(IntFlag):
 
 
 class ProgramKind(IntEnum):
-    """Format of the program in ``PROGRAM_LOAD``. All but sources need ``DeviceFeature.BINARY_PROGRAMS``."""
+    """Format of the program in ``PROGRAM_LOAD``. `DeviceFeature.BINARY_PROGRAMS` says which the device takes."""
 
     CUDA_SOURCE = 1
     PTX = 2

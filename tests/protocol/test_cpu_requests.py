@@ -140,6 +140,20 @@ def test_compiler_log_reaches_the_guest(program: Program) -> None:
     assert "undeclared" in reply.text
 
 
+def test_ptx_module_computes(program: Program) -> None:
+    text = (
+        b".version 8.0 .target sm_80 .address_size 64 .entry answers(.param .u64 x) "
+        b"{ .reg .b64 a; ld.param.u64 a, [x]; st.global.u32 [a], 42; ret; }"
+    )
+    loaded = program.load(text, ProgramKind.PTX)
+    assert loaded.status == Status.OK, loaded.text
+    assert program.launch("answers", struct.pack("<Q", program.buffer)).status == Status.OK
+    reply = program.vm.driver.request(
+        Opcode.COPY_OUT, {"src": program.buffer, "size": 4}, writable_len=4, context=program.context
+    )
+    assert struct.unpack("<i", reply.payload) == (42,)
+
+
 def test_several_sources_are_linked(program: Program) -> None:
     a = '__device__ int twice(int); extern "C" __global__ void linked(int *x) { *x = twice(*x); }'
     units = pack([Unit("a.cu", a), Unit("b.cu", "__device__ int twice(int x) { return 2 * x; }")])

@@ -25,6 +25,21 @@ extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
 }
 """
 
+ADD_PTX = """.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 .ptr .global x, .param .u32 n) {
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<5>;
+  ld.param.u64 %rd1, [x]; ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x; mad.wide.u32 %rd2, %r2, 4, %rd1;
+  ld.global.u32 %r3, [%rd2];
+  add.u32 %r4, %r3, %r1;
+  st.global.u32 [%rd2], %r4;
+  ret;
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
@@ -158,7 +173,22 @@ def test_run_shows_what_the_kernel_prints(host: GuestHost, tmp_path: Path) -> No
     assert {"hello from 0", "hello from 1"} <= set(done.stdout.splitlines())
 
 
-@pytest.mark.parametrize("suffix", ["ptx", "cubin", "fatbin"])
+def test_run_of_a_ptx_module(host: GuestHost, tmp_path: Path) -> None:
+    """The software GPU takes PTX from every VM."""
+    (tmp_path / "add.ptx").write_text(ADD_PTX)
+    np.save(tmp_path / "x.npy", np.arange(100, dtype=np.uint32))
+    array = f"inout:{tmp_path}/x.npy:{tmp_path}/y.npy"
+    words = ("--kernel", "add", "--block", "100", "--arg", array, "--arg", "uint:5")
+    done = vgc(host, "run", tmp_path / "add.ptx", *words)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "y.npy"), np.arange(5, 105))
+    (tmp_path / "add.ptx").write_text(ADD_PTX.replace("add.u32", "addd.u32"))
+    done = vgc(host, "run", tmp_path / "add.ptx", *words)
+    assert done.returncode != 0
+    assert "module.ptx:10:3: PTX instruction 'addd.u32' is not known" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["cubin", "fatbin"])
 def test_run_tells_the_kind_of_a_file_by_its_suffix(host: GuestHost, tmp_path: Path, suffix: str) -> None:
     """The CPU engine takes none of these kinds, and its error names the kind."""
     (tmp_path / f"program.{suffix}").write_bytes(b"x")

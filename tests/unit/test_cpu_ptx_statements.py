@@ -47,6 +47,14 @@ EXPORT leaves(int *x) {
     __syncthreads();
     x[threadIdx.x] = __syncthreads_count(1);
 }
+EXPORT variables(unsigned *out) {
+    asm volatile("{ .shared .align 4 .u32 cells[64]; .local .align 8 .b8 own[8]; .global .u32 seven = 7;\n"
+        ".reg .b32 at, value; mov.u32 at, cells; mad.lo.u32 at, %1, 4, at; st.shared.u32 [at], %1;\n"
+        "st.local.u32 [own+4], %1; bar.sync 0; xor.b32 value, %1, 63; mov.u32 at, cells; mad.lo.u32 at, value, 4, at;\n"
+        "ld.shared.u32 value, [at]; ld.local.u32 at, [own+4]; mad.lo.u32 value, value, 100, at;\n"
+        "ld.global.u32 at, [seven]; mad.lo.u32 value, at, 10000, value; st.global.u32 [%0], value; }"
+        :: POINTER(out + threadIdx.x), "r"(threadIdx.x) : "memory");
+}
 EXPORT diverged(unsigned *out) {
     unsigned lane = threadIdx.x, result = 1000;
     if (lane % 2)
@@ -135,6 +143,13 @@ def gpu() -> Iterator[Rig]:
     with rig(pes=2) as running:
         running.load(SOURCE)
         yield running
+
+
+def test_variables(gpu: Rig) -> None:
+    out = gpu.array(64, np.uint32)
+    gpu.launch("variables", 1, 64, out)
+    index = np.arange(64)
+    assert np.array_equal(out, 70_000 + 100 * (63 - index) + index)
 
 
 def test_operands_have_the_types_of_their_constraints(gpu: Rig) -> None:

@@ -139,7 +139,7 @@ enum vgc_launch_flag {
     VGC_LAUNCH_FLAG_COOPERATIVE = 0x1,
 };
 
-/* Format of the program in ``PROGRAM_LOAD``. All but sources need ``DeviceFeature.BINARY_PROGRAMS``. */
+/* Format of the program in ``PROGRAM_LOAD``. `DeviceFeature.BINARY_PROGRAMS` says which the device takes. */
 enum vgc_program_kind {
     VGC_PROGRAM_KIND_CUDA_SOURCE = 0x1,
     VGC_PROGRAM_KIND_PTX = 0x2,
