@@ -68,11 +68,10 @@ void compile(Options options)
     llvm::LLVMContext context;
     context.setDiagnosticHandler(diagnostics());
     auto machine = host_machine();
-    const llvm::DataLayout layout = machine->createDataLayout();
     Users users;
     Program program;
-    auto module = options.ptx ? ptx::lower_module(context, layout, options, read_source(options), program)
-                              : load_sources(context, options, layout, program, users);
+    auto module = options.ptx ? ptx::lower_module(context, *machine, options, read_source(options), program)
+                              : load_sources(context, options, machine->createDataLayout(), program, users);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))

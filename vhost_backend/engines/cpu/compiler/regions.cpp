@@ -98,6 +98,20 @@ void mark_thread_indices(llvm::Function &kernel)
     }
 }
 
+/// Makes sums of `or` between numbers that have no bit in common: the steps that follow look for sums.
+void make_sums(llvm::Function &kernel)
+{
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(kernel))) {
+        const auto *joined = llvm::dyn_cast<llvm::PossiblyDisjointInst>(&instruction);
+        if (joined == nullptr || !joined->isDisjoint())
+            continue;
+        llvm::IRBuilder<> builder(&instruction);
+        instruction.replaceAllUsesWith(
+            builder.CreateAdd(instruction.getOperand(0), instruction.getOperand(1), "", true, true));
+        instruction.eraseFromParent();
+    }
+}
+
 /// Makes calls of __vgc_exit, which ends a thread, returns of the kernel.
 void return_from_exits(llvm::Function &kernel)
 {
@@ -119,6 +133,7 @@ void form_kernel(Kernel &kernel)
     return_from_exits(function);
     llvm::EliminateUnreachableBlocks(function);
     lower_switches(function);
+    make_sums(function);
     mark_thread_indices(function);
     llvm::AllocaInst *room = make_room(function);
     const std::vector<Wait> waits = split_at_waits(function);

@@ -1,5 +1,6 @@
 #include "functions.h"
 
+#include "../../vgc_cpu_abi.h"
 #include "lowering.h"
 #include "pointers.h"
 #include "table.h"
@@ -108,6 +109,8 @@ void Body::lower(const Symbols &module, llvm::DISubprogram *places)
         name(parameter, take(parameter, *ir_.getArg(next++)));
     low_.set_symbols({&module, &own_});
     low_.set_places(places);
+    if (function_.is_entry)
+        low_.set_max_threads(max_threads(function_));
     low_.lower_all(function_.body);
     low_.leave();
     recover_pointers(ir_);
@@ -123,6 +126,14 @@ bool is_pointer(const Function &kernel, const Variable &parameter)
     const bool tells = std::any_of(kernel.parameters.begin(), kernel.parameters.end(),
                                    [](const Variable &other) { return other.is_pointer; });
     return is_wide && (parameter.is_pointer || !tells);
+}
+
+uint32_t max_threads(const Function &kernel)
+{
+    uint64_t threads = 1;
+    for (const uint32_t extent : kernel.threads)
+        threads = std::min<uint64_t>(threads * std::max(1u, extent), VGC_CPU_MAX_THREADS);
+    return kernel.threads[0] == 0 ? uint32_t(VGC_CPU_MAX_THREADS) : uint32_t(threads);
 }
 
 llvm::FunctionType *function_type(const Function &function, llvm::LLVMContext &context, const Text &text)

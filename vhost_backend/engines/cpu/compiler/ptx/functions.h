@@ -9,6 +9,8 @@ namespace vgc::ptx
 
 /// True for a parameter that kernels get as a pointer.
 bool is_pointer(const Function &kernel, const Variable &parameter);
+/// Most threads of a block of the kernel.
+uint32_t max_threads(const Function &kernel);
 llvm::FunctionType *function_type(const Function &function, llvm::LLVMContext &context, const Text &text);
 /// Lowers the body. `places` is what debuggers know of the function.
 void lower_body(llvm::Function &ir, const Function &function, const Symbols &module, const Text &text,

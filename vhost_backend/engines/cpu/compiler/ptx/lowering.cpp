@@ -6,6 +6,8 @@
 #include "special.h"
 #include "variables.h"
 
+#include "llvm/IR/MDBuilder.h"
+
 namespace vgc::ptx
 {
 
@@ -201,6 +203,17 @@ llvm::Value *Lowering::literal(const Operand &operand, unsigned width)
     return llvm::ConstantInt::get(b.getContext(), llvm::APInt(64, bits).sextOrTrunc(width));
 }
 
+/// Value of a special register that a builtin has; threads' numbers are less than a block has threads.
+llvm::Value *Lowering::read_position(llvm::StringRef name, llvm::StringRef builtin)
+{
+    auto *value = llvm::cast<llvm::CallInst>(call_builtin(builtin, b.getInt32Ty()));
+    if (name.starts_with("tid."))
+        value->setMetadata(
+            llvm::LLVMContext::MD_range,
+            llvm::MDBuilder(b.getContext()).createRange(llvm::APInt(32, 0), llvm::APInt(32, max_threads_)));
+    return value;
+}
+
 /// Value of a special register; null if the name is unknown.
 llvm::Value *Lowering::read_special(llvm::StringRef name)
 {
@@ -210,7 +223,7 @@ llvm::Value *Lowering::read_special(llvm::StringRef name)
     case Special::UNKNOWN:
         return nullptr;
     case Special::BUILTIN:
-        return call_builtin(special.builtin, b.getInt32Ty());
+        return read_position(name, special.builtin);
     case Special::CONSTANT:
         return b.getInt32(special.constant);
     case Special::CYCLES:

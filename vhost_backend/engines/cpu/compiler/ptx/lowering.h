@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "../../vgc_cpu_abi.h"
 #include "cell.h"
 #include "text.h"
 #include "types.h"
@@ -42,6 +43,11 @@ class Lowering
     void set_result(const Cell &result)
     {
         result_ = result;
+    }
+    /// Most threads of the blocks for which the code is.
+    void set_max_threads(uint32_t threads)
+    {
+        max_threads_ = threads;
     }
     /// Has code know its lines, which are those of the text.
     void set_places(llvm::DISubprogram *places)
@@ -105,6 +111,7 @@ class Lowering
     const Cell &cell_of(const Operand &operand) const;
     llvm::Value *address(const Cell &cell, const Operand &operand, unsigned width);
     llvm::Value *read_special(llvm::StringRef name);
+    llvm::Value *read_position(llvm::StringRef name, llvm::StringRef builtin);
     llvm::Value *literal(const Operand &operand, unsigned width);
     /// Width of each element of a vector operand that has `width` bits.
     unsigned part_of(const Operand &vector, unsigned width) const;
@@ -119,6 +126,7 @@ class Lowering
     std::vector<const Symbols *> symbols_;
     Cell result_;
     llvm::DISubprogram *places_ = nullptr;
+    uint32_t max_threads_ = VGC_CPU_MAX_THREADS;
     std::vector<Symbols> scopes_;
     std::vector<Labels> labels_;
 };

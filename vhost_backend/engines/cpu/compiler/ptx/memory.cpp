@@ -30,9 +30,10 @@ struct Access {
     unsigned count;
     Type type;
 
+    /// That of an element: GPUs refuse others.
     llvm::Align align() const
     {
-        return llvm::Align(ordering == llvm::AtomicOrdering::NotAtomic ? 1 : type.bits / 8);
+        return llvm::Align(std::max(1u, type.bits / 8));
     }
 
     /// True if other threads are to see all elements at once, as GPUs show a vector: CUB tells a value and its status

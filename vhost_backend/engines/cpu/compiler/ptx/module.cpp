@@ -70,24 +70,27 @@ vgc_cpu_param_kind kind_of(const Variable &parameter)
 class ModuleLowering
 {
   public:
-    ModuleLowering(llvm::LLVMContext &context, const llvm::DataLayout &layout, const Options &options, Program &program)
+    ModuleLowering(llvm::LLVMContext &context, const llvm::TargetMachine &machine, const Options &options,
+                   Program &program)
         : file_(llvm::sys::path::filename(options.input).str()), text_(file_), options_(options), program_(program),
-          ir_(std::make_unique<llvm::Module>(file_, context)), places_(prepared(*ir_, layout), file_)
+          ir_(std::make_unique<llvm::Module>(file_, context)), machine_(machine),
+          places_(prepared(*ir_, machine), file_)
     {
     }
     std::unique_ptr<llvm::Module> run(const std::string &text);
 
   private:
-    static llvm::Module &prepared(llvm::Module &module, const llvm::DataLayout &layout)
+    static llvm::Module &prepared(llvm::Module &module, const llvm::TargetMachine &machine)
     {
         module.setTargetTriple(TRIPLE);
-        module.setDataLayout(layout);
+        module.setDataLayout(machine.createDataLayout());
         module.setPICLevel(llvm::PICLevel::BigPIC);
         return module;
     }
     void declare_variables(const Module &module);
     void declare(const Variable &variable);
     void declare(const Function &function);
+    void set_attributes(llvm::Function &ir);
     void define(const Function &function);
     void add_kernel(const Function &function, llvm::Function &ir);
     void add_parameters(Kernel &kernel, const Function &function);
@@ -99,6 +102,7 @@ class ModuleLowering
     const Options &options_;
     Program &program_;
     std::unique_ptr<llvm::Module> ir_;
+    const llvm::TargetMachine &machine_;
     Places places_;
     Symbols symbols_;
 };
@@ -139,12 +143,19 @@ void ModuleLowering::declare(const Function &function)
     const auto [found, is_new] = symbols_.try_emplace(function.name);
     if (is_new) {
         auto *made = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, ir_name(function.name), *ir_);
-        made->addFnAttr(llvm::Attribute::NoUnwind);
-        made->addFnAttr(llvm::Attribute::Convergent);
+        set_attributes(*made);
         found->second.address = made;
     }
     if (!found->second.is_function() || llvm::cast<llvm::Function>(found->second.address)->getFunctionType() != type)
         text_.fail(function.at, "'" + function.name + "' is declared as something else before");
+}
+
+void ModuleLowering::set_attributes(llvm::Function &ir)
+{
+    ir.addFnAttr(llvm::Attribute::NoUnwind);
+    ir.addFnAttr(llvm::Attribute::Convergent);
+    ir.addFnAttr("target-cpu", machine_.getTargetCPU());
+    ir.addFnAttr("target-features", machine_.getTargetFeatureString());
 }
 
 void ModuleLowering::define(const Function &function)
@@ -182,13 +193,12 @@ void ModuleLowering::add_parameters(Kernel &kernel, const Function &function)
 /// Notes the most threads of a block, and the blocks of a cluster.
 void ModuleLowering::set_extents(Kernel &kernel, const Function &function)
 {
-    uint64_t threads = 1, blocks = 1;
+    kernel.max_threads = max_threads(function);
+    uint64_t blocks = 1;
     for (unsigned axis = 0; axis < 3; axis++) {
-        threads = std::min<uint64_t>(threads * std::max(1u, function.threads[axis]), VGC_CPU_MAX_THREADS);
         kernel.cluster[axis] = std::max(1u, function.cluster[axis]);
         blocks = std::min<uint64_t>(blocks * kernel.cluster[axis], VGC_CPU_MAX_CLUSTER + 1);
     }
-    kernel.max_threads = function.threads[0] == 0 ? VGC_CPU_MAX_THREADS : uint32_t(threads);
     if (blocks > VGC_CPU_MAX_CLUSTER)
         text_.fail(function.at, "kernel '" + function.name + "' has clusters of too many blocks (allowed: 1 to " +
                                     llvm::Twine(int(VGC_CPU_MAX_CLUSTER)) + ")");
@@ -241,10 +251,10 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
 
 } // namespace
 
-std::unique_ptr<llvm::Module> lower_module(llvm::LLVMContext &context, const llvm::DataLayout &layout,
+std::unique_ptr<llvm::Module> lower_module(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
                                            const Options &options, const std::string &text, Program &program)
 {
-    return ModuleLowering(context, layout, options, program).run(text);
+    return ModuleLowering(context, machine, options, program).run(text);
 }
 
 } // namespace vgc::ptx

@@ -7,6 +7,7 @@
 #include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Analysis/InstructionSimplify.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -384,6 +385,17 @@ void promote(llvm::Function &function)
     llvm::PromoteMemToReg(registers, tree);
 }
 
+/// A simpler value that is the same; null if none is known. Compilers write sums of numbers with no bit in common as
+/// `or`.
+Value *simpler(Instruction &instruction, const llvm::SimplifyQuery &query)
+{
+    if (instruction.getOpcode() == Instruction::Or && instruction.getType()->isIntegerTy() &&
+        llvm::haveNoCommonBitsSet(instruction.getOperand(0), instruction.getOperand(1), query))
+        return llvm::BinaryOperator::CreateNUWAdd(instruction.getOperand(0), instruction.getOperand(1), "",
+                                                  instruction.getIterator());
+    return llvm::simplifyInstruction(&instruction, query);
+}
+
 /// Takes steps out that change nothing, such as shifts by 0, which lowering leaves.
 void simplify(llvm::Function &function)
 {
@@ -391,7 +403,7 @@ void simplify(llvm::Function &function)
     std::vector<llvm::WeakTrackingVH> dead;
     for (llvm::BasicBlock *block : llvm::ReversePostOrderTraversal<llvm::Function *>(&function))
         for (Instruction &instruction : *block)
-            if (Value *value = llvm::simplifyInstruction(&instruction, query.getWithInstruction(&instruction))) {
+            if (Value *value = simpler(instruction, query.getWithInstruction(&instruction))) {
                 instruction.replaceAllUsesWith(value);
                 dead.push_back(&instruction);
             }
