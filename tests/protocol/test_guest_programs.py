@@ -182,10 +182,10 @@ def test_run_of_a_ptx_module(host: GuestHost, tmp_path: Path) -> None:
     done = vgc(host, "run", tmp_path / "add.ptx", *words)
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(tmp_path / "y.npy"), np.arange(5, 105))
-    (tmp_path / "add.ptx").write_text(ADD_PTX.replace("add.u32", "addd.u32"))
+    (tmp_path / "add.ptx").write_text(ADD_PTX.replace("add.u32", "append.u32"))
     done = vgc(host, "run", tmp_path / "add.ptx", *words)
     assert done.returncode != 0
-    assert "module.ptx:10:3: PTX instruction 'addd.u32' is not known" in done.stderr
+    assert "module.ptx:10:3: PTX instruction 'append.u32' is not known" in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["cubin", "fatbin"])
