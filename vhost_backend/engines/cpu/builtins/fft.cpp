@@ -263,7 +263,7 @@ void add_axis(Plan &plan, const Shape &shape, uint32_t index, uint64_t length, c
     for (uint32_t i = 0; i < 3; i++) // lengths behind the last axis are 1
         (i < index ? axis.outer : axis.inner) *= i == index ? 1 : shape.lengths[i];
     uint64_t lanes = sizeof(Lanes<T>) / sizeof(T);
-    bool is_long = length * 2 * sizeof(Lanes<T>) > (axis.inner == 1 ? LONGEST_AT_ONCE / 8 : LONGEST_AT_ONCE);
+    bool is_long = length * 2 * sizeof(Lanes<T>) > (axis.inner == 1 ? LONGEST_AT_ONCE / 64 : LONGEST_AT_ONCE);
     if (lanes > 1 && axis.lines() > lanes / 4 && !is_long)
         axis.at_once = lanes;
     uint64_t groups = (axis.lines() + axis.at_once - 1) / axis.at_once;

@@ -72,8 +72,10 @@ void sort_items(Wide *items, uint64_t n)
 constexpr uint64_t PIECE = 1 << 15;
 constexpr uint64_t LEAST_CHUNK = PIECE;
 
-/* Blocks that sort a chunk take up to some 10 ms: a chunk that is half as long costs a round more, of all elements. */
+/* Blocks that sort a chunk take up to some 10 ms: a chunk that is half as long costs a round more, of all elements.
+ * Where all threads have rows of their own, rounds would cost more than all else, and blocks may take half a second. */
 template <class Item> constexpr uint64_t MOST_CHUNK = (8 << 20) / sizeof(Item);
+template <class Item> constexpr uint64_t MOST_ROW = (256 << 20) / sizeof(Item);
 template <class Item> constexpr double ITEM_NS = sizeof(Item) == 16 ? 20 : sizeof(Item);
 
 /* Rows with their chunks. */
@@ -97,6 +99,16 @@ template <class Item> struct Runway {
     }
 };
 
+/* Elements of a chunk, at most: of one row, or of the part of it that a thread has. */
+template <class Item> uint64_t chunk_of(uint64_t outer, uint64_t n, uint64_t pes)
+{
+    if (outer >= pes && n <= MOST_CHUNK<Item>)
+        return std::max(n, LEAST_CHUNK);
+    if (outer % pes == 0 || outer >= 4 * pes)
+        return std::min(n, MOST_ROW<Item>);
+    return std::clamp(n / pes, LEAST_CHUNK, MOST_CHUNK<Item>);
+}
+
 /* Lays out rows; the sorted items have no memory yet. */
 template <class Item> Runway<Item> lay_out(Plan &plan, int64_t outer, int64_t n)
 {
@@ -105,9 +117,7 @@ template <class Item> Runway<Item> lay_out(Plan &plan, int64_t outer, int64_t n)
     way.n = static_cast<uint64_t>(n);
     double row_ns = ITEM_NS<Item> * static_cast<double>(way.n) + 50;
     plan.expect(row_ns * static_cast<double>(way.outer));
-    bool has_many_rows = way.outer >= plan.pes() && way.n <= MOST_CHUNK<Item>;
-    uint64_t wanted = has_many_rows || plan.pes() == 1 ? MOST_CHUNK<Item> : way.n / plan.pes();
-    way.chunk = std::bit_ceil(std::clamp(wanted, LEAST_CHUNK, MOST_CHUNK<Item>));
+    way.chunk = std::bit_ceil(chunk_of<Item>(way.outer, way.n, plan.pes()));
     way.chunks = (way.n + way.chunk - 1) / way.chunk;
     while (way.chunks >> way.rounds > 1 || (uint64_t(1) << way.rounds) < way.chunks)
         way.rounds++;
