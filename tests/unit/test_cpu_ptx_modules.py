@@ -293,6 +293,20 @@ known:
     ret;
 }
 
+.visible .entry jumps(.param .u64 out)
+{
+    .reg .b64 a; .reg .b32 i, r;
+    ld.param.u64 a, [out]; mov.u32 i, %tid.x; mad.wide.u32 a, i, 4, a;
+    targets: .branchtargets first, second, second, first;
+    brx.idx i, targets;
+first:
+    mov.u32 r, 1; bra.uni done;
+second:
+    mov.u32 r, 2;
+done:
+    st.global.u32 [a], r;
+}
+
 .entry exp(.param .u64 out) { .reg .b64 a; ld.param.b64 a, [out]; st.u32 [a], 3; }
 .visible .entry empty() { }
 .section .debug_str { $L_info: .b8 1, 2, 3 }
@@ -366,6 +380,14 @@ def test_memory_of_malloc_and_threads_that_leave(gpu: Rig) -> None:
     assert list(out) == [0, 1, 2, 3, 4] + [1] * 27
 
 
+def test_jumps_by_index(gpu: Rig) -> None:
+    out = gpu.array(4, np.uint32)
+    gpu.launch("jumps", 1, 4, out)
+    assert list(out) == [1, 2, 2, 1]
+    with pytest.raises(LaunchError, match="__trap"):
+        gpu.launch("jumps", 1, 5, gpu.array(5, np.uint32))
+
+
 def test_kernel_may_have_the_name_of_a_function_of_the_runtime(gpu: Rig) -> None:
     out = gpu.array(1, np.uint32)
     gpu.launch("exp", 1, 1, out)
@@ -407,6 +429,7 @@ def entry(body: str, parameters: str = "") -> str:
         (HEADER + ".global .align 3 .u32 x;", "4:16: expected a power of two"),
         (HEADER + ".func f();\n.entry k() { call f; }", "4:7: function 'f' is called and not defined"),
         (entry("  bra nowhere;"), "6:7: there is no label 'nowhere'"),
+        (entry("  .reg .b32 i; brx.idx i, nowhere;"), "6:27: expected a label with '.branchtargets'"),
         (entry("  frobnicate.u32 x;"), "6:3: PTX instruction 'frobnicate.u32' is not known"),
         (entry("  wgmma.fence.sync.aligned;"), "6:3: PTX instruction 'wgmma.fence.sync.aligned' is not known"),
         (

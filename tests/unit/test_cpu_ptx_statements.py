@@ -267,7 +267,7 @@ ERRORS = {
     'asm("{ .reg .u32 a; mov.u32 a, 1;" : "=r"(x[0]));': "expected '}' after the statements of a block, not the end",
     'asm("{ .reg .foo a; }" : "=r"(x[0]));': "'.foo' is no type of registers",
     'asm("{ .reg .u32 a, a; }" : "=r"(x[0]));': "register 'a' is declared twice",
-    'asm("bra.uni nowhere;" ::);': "column 9: there is no label 'nowhere' in this asm statement",
+    'asm("bra.uni nowhere;" ::);': "column 9: there is no label 'nowhere'",
     'asm("mov.u32 %0, 0f12;" : "=r"(x[0]));': "a float needs 8 hexadecimal digits",
     'asm("add.f32 %0, %0, 1;" : "+f"(f));': "expected a float, not an integer",
     'asm("ld.global.u32 %0, %1;" : "=r"(x[0]) : "l"(x));': "column 19: expected an address in brackets",

@@ -56,7 +56,6 @@ std::unique_ptr<llvm::Module> load_sources(llvm::LLVMContext &context, Options &
     auto module =
         options.units ? link_units(context, options, users) : run_front_end(context, options, read_source(options));
     module->setDataLayout(layout);
-    note_work("parsed", *module);
     note_step("the list of kernels");
     resolve_aliases(*module);
     program = collect(*module);
@@ -72,6 +71,7 @@ void compile(Options options)
     Program program;
     auto module = options.ptx ? ptx::lower_module(context, *machine, options, read_source(options), program)
                               : load_sources(context, options, machine->createDataLayout(), program, users);
+    note_work("parsed", *module);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))

@@ -104,6 +104,20 @@ void lower_bra(Instruction &i)
     i.low.jump(i.low.label(i.operand(0)));
 }
 
+/// A jump to one of several labels; another index ends the launch.
+void lower_brx(Instruction &i)
+{
+    i.need_one({"idx"});
+    i.take("uni");
+    const std::vector<Operand> &targets = i.low.targets(i.operand(1));
+    llvm::BasicBlock *none = i.low.new_block("ptx.none");
+    llvm::SwitchInst *jump = i.b.CreateSwitch(i.in(0, WORD), none, unsigned(targets.size()));
+    for (size_t n = 0; n < targets.size(); n++)
+        jump->addCase(i.b.getInt32(uint32_t(n)), i.low.label(targets[n]));
+    i.b.SetInsertPoint(none);
+    i.low.end_thread("__vgc_trap");
+}
+
 void lower_end(Instruction &i)
 {
     i.low.end_thread(i.mnemonic() == "exit" ? "__vgc_exit" : "__vgc_trap");
@@ -129,6 +143,7 @@ llvm::ArrayRef<Form> control_forms()
         {"fence", 0, 2, lower_fence},
         {"nanosleep", 1, 1, lower_nanosleep},
         {"bra", 1, 1, lower_bra},
+        {"brx", 2, 2, lower_brx},
         {"exit", 0, 0, lower_end},
         {"trap", 0, 0, lower_end},
         {"brkpt", 0, 0, lower_nothing},

@@ -3,6 +3,7 @@
 #include "carry.h"
 
 #include "../compiler.h"
+#include "names.h"
 #include "special.h"
 #include "variables.h"
 
@@ -48,10 +49,12 @@ void Lowering::lower_all(const std::vector<Statement> &statements)
     labels_.emplace_back();
     for (const Statement &statement : statements)
         if (statement.kind == Statement::LABEL) {
-            llvm::BasicBlock *&block = labels_.back()[statement.name];
+            llvm::BasicBlock *&block = labels_.back().blocks[statement.name];
             if (block != nullptr)
                 fail(statement.at, "label '" + statement.name + "' is there twice");
             block = new_block("ptx." + statement.name);
+            if (&statement != &statements.back() && (&statement)[1].kind == Statement::TARGETS)
+                labels_.back().targets[statement.name] = (&statement)[1].operands;
         }
     for (const Statement &statement : statements)
         lower_one(statement);
@@ -73,8 +76,10 @@ void Lowering::lower_one(const Statement &statement)
         for (const Variable &variable : statement.variables)
             declare(variable);
         return;
+    case Statement::TARGETS:
+        return;
     case Statement::LABEL: {
-        llvm::BasicBlock *block = labels_.back()[statement.name];
+        llvm::BasicBlock *block = labels_.back().blocks[statement.name];
         b.CreateBr(block);
         b.SetInsertPoint(block);
         return;
@@ -128,7 +133,7 @@ void Lowering::declare(const Variable &variable)
     if (variable.space == Space::LOCAL || variable.space == Space::PARAMETER) {
         cell = make_local(function_, variable, text_);
     } else {
-        cell = make_global(module_, variable, function_.getName() + "." + variable.name, text_);
+        cell = make_global(module_, variable, ir_name(variable.name), text_);
         initialise(cell, variable, scopes_.back(), text_);
     }
 }
@@ -138,9 +143,17 @@ llvm::BasicBlock *Lowering::label(const Operand &operand)
     if (operand.kind != Operand::NAME)
         fail(operand.at, "expected a label");
     for (size_t i = labels_.size(); i-- > 0;)
-        if (auto found = labels_[i].find(operand.name); found != labels_[i].end())
+        if (auto found = labels_[i].blocks.find(operand.name); found != labels_[i].blocks.end())
             return found->second;
-    fail(operand.at, "there is no label '" + operand.name + "' in this asm statement");
+    fail(operand.at, "there is no label '" + operand.name + "'");
+}
+
+const std::vector<Operand> &Lowering::targets(const Operand &operand) const
+{
+    for (size_t i = labels_.size(); operand.kind == Operand::NAME && i-- > 0;)
+        if (auto found = labels_[i].targets.find(operand.name); found != labels_[i].targets.end())
+            return found->second;
+    fail(operand.at, "expected a label with '.branchtargets'");
 }
 
 const Cell *Lowering::find(const Operand &operand) const

@@ -88,6 +88,8 @@ class Lowering
 
     /// Block of a label; `at` names it in an error.
     llvm::BasicBlock *label(const Operand &operand);
+    /// Labels that a label with `.branchtargets` stands for.
+    const std::vector<Operand> &targets(const Operand &operand) const;
     /// Ends the running block with a jump; what follows begins a new one.
     void jump(llvm::BasicBlock *to);
     /// Ends the running block with a return; false, and nothing, if the function has a result that is not known.
@@ -102,7 +104,10 @@ class Lowering
     llvm::IRBuilder<> b;
 
   private:
-    using Labels = std::map<std::string, llvm::BasicBlock *>;
+    struct Labels {
+        std::map<std::string, llvm::BasicBlock *> blocks;
+        std::map<std::string, std::vector<Operand>> targets;
+    };
     void lower_one(const Statement &statement);
     void lower_guarded(const Statement &statement);
     void declare(const Statement &statement);

@@ -1,13 +1,14 @@
 #include "module.h"
 
+#include "../crash.h"
 #include "../options.h"
 #include "externs.h"
 #include "functions.h"
 #include "module_parser.h"
+#include "names.h"
 #include "places.h"
 #include "variables.h"
 
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/Path.h"
 
 namespace vgc::ptx
@@ -30,31 +31,6 @@ class FileText : public Text
   private:
     std::string name_;
 };
-
-/// Name in IR: functions of the runtime and of libraries have theirs for themselves.
-std::string ir_name(const std::string &name)
-{
-    static const char *const TAKEN[] = {
-#define VGC_CPU_SYMBOL(symbol) #symbol,
-#include "../../vgc_cpu_symbols.h"
-#undef VGC_CPU_SYMBOL
-    };
-    const bool is_taken = llvm::StringRef(name).starts_with("__") || llvm::is_contained(TAKEN, llvm::StringRef(name));
-    return is_taken ? "ptx." + name : name;
-}
-
-/// Name of a function in its source, unqualified, without parameters.
-std::string short_name(const std::string &name)
-{
-    llvm::ItaniumPartialDemangler demangler;
-    if (demangler.partialDemangle(name.c_str()) || !demangler.isFunction())
-        return name;
-    size_t size = 0;
-    char *const base = demangler.getFunctionBaseName(nullptr, &size);
-    const std::string found = base == nullptr ? name : base;
-    free(base);
-    return llvm::StringRef(found).take_until([](char c) { return c == '<'; }).str();
-}
 
 vgc_cpu_param_kind kind_of(const Variable &parameter)
 {
@@ -163,6 +139,7 @@ void ModuleLowering::define(const Function &function)
     auto &ir = *llvm::cast<llvm::Function>(symbols_.find(function.name)->second.address);
     if (!ir.isDeclaration())
         text_.fail(function.at, "function '" + function.name + "' is defined twice");
+    note_function(function.name);
     lower_body(ir, function, symbols_, text_, places_.add(ir, function, short_name(function.name)));
     if (function.is_entry)
         add_kernel(function, ir);
@@ -229,6 +206,7 @@ void ModuleLowering::define_externs(const Module &module)
 
 std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
 {
+    note_step("the PTX module");
     const auto parsed = parse_module(text.substr(0, text.find('\0'))); // tools end it with a zero byte
     if (const Problem *problem = std::get_if<Problem>(&parsed))
         text_.fail(problem->at, problem->text);

@@ -87,6 +87,12 @@ bool StatementParser::parse_directive(Statement &statement)
             advance();
         return expect(";", "the prototype");
     }
+    if (directive == "branchtargets") {
+        advance();
+        statement.name = directive;
+        statement.kind = Statement::TARGETS;
+        return parse_instruction(statement);
+    }
     Space space;
     if (!space_named(directive, space))
         return fail("'.reg' or a variable");

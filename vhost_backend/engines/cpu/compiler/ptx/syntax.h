@@ -68,13 +68,13 @@ struct Variable {
 };
 
 struct Statement {
-    enum Kind { INSTRUCTION, REGISTERS, VARIABLES, LABEL, BLOCK };
+    enum Kind { INSTRUCTION, REGISTERS, VARIABLES, LABEL, TARGETS, BLOCK };
     Kind kind = INSTRUCTION;
     Position at;
     std::string name;                   // mnemonic, or label
     std::vector<std::string> modifiers; // without dots; the type, of a declaration of registers
     std::optional<Operand> guard;
-    std::vector<Operand> operands;
+    std::vector<Operand> operands; // labels, of TARGETS
     std::vector<Registers> registers;
     std::vector<Variable> variables;
     std::vector<Statement> body; // of a block

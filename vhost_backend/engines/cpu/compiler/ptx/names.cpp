@@ -1,0 +1,33 @@
+#include "names.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Demangle/Demangle.h"
+
+namespace vgc::ptx
+{
+
+std::string ir_name(const std::string &name)
+{
+    static const char *const TAKEN[] = {
+#define VGC_CPU_SYMBOL(symbol) #symbol,
+#include "../../vgc_cpu_symbols.h"
+#undef VGC_CPU_SYMBOL
+    };
+    const bool is_taken = llvm::StringRef(name).starts_with("__") || llvm::is_contained(TAKEN, llvm::StringRef(name));
+    return is_taken ? "ptx." + name : name;
+}
+
+std::string short_name(const std::string &name)
+{
+    llvm::ItaniumPartialDemangler demangler;
+    if (demangler.partialDemangle(name.c_str()) || !demangler.isFunction())
+        return name;
+    size_t size = 0;
+    char *const base = demangler.getFunctionBaseName(nullptr, &size);
+    const std::string found = base == nullptr ? name : base;
+    free(base);
+    return llvm::StringRef(found).take_until([](char c) { return c == '<'; }).str();
+}
+
+} // namespace vgc::ptx
