@@ -19,7 +19,7 @@ MODULE = (
 .global .align 4 .u32 counter = 7;
 .visible .global .f32 scales[4] = {0f3F800000, 2.0, 0f40400000};
 .const .align 8 .b8 bytes[6] = {1, 2, 255, -1};
-.global .u64 table[3] = {scales, generic(scales)+8, 5};
+.global .u64 table[3] = {scales[3], generic(scales)+8, 5};
 .global .v2 .u32 pair = {11, 12};
 .global .align 1 .b8 $format[23] = {37, 100, 32, 37, 115, 32, 37, 108, 108, 117, 32, 37, 42, 46, 49, 102, 32, 37, 99, 37,
     37, 10, 0};
@@ -76,7 +76,7 @@ $L_end:
     add.u32 %r2, %r1, 1;
     st.global.u32 [counter], %r2;
     st.u32 [%rd1], %r1;
-    mov.u64 %rd2, scales+8;
+    mov.u64 %rd2, scales[1]+4;
     ld.global.u32 %r3, [%rd2+-4];
     st.u32 [%rd1+4], %r3;
     ld.global.u64 %rd3, [table+8];
@@ -439,6 +439,7 @@ def entry(body: str, parameters: str = "") -> str:
         (entry("  mov.u32 %r1, 5;"), "6:11: register '%r1' is not declared"),
         (entry(".reg .b32 a; mov.u32 a, x;", ".param .u32 x"), "6:25: the address of 'x' has 64 bits"),
         (entry(".reg .b32 a; add.u32 a, a+4, 1;"), "6:25: a number is added to a register"),
+        (entry(".reg .b32 a; add.u32 a, a[1], 1;"), "6:25: a number is added to a register"),
         (entry(".reg .b32 a<200000>;"), "6:13: expected a number of registers, 1 to 131072 in all"),
         (entry("call nothing;"), "6:6: there is no function 'nothing'"),
         (entry("ret"), "7:1: expected ';' after 'ret'"),

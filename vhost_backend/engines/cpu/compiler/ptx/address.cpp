@@ -27,9 +27,9 @@ llvm::Value *pointer(Instruction &i, size_t index, Space space)
     if (base.kind != Operand::NAME && base.kind != Operand::ARGUMENT && base.kind != Operand::INTEGER)
         i.low.fail(base.at, "expected a register or a number");
     if (const Cell *variable = i.low.variable(base)) {
-        const int64_t offset = base.offset + operand.offset;
+        const uint64_t offset = variable->offset(base) + uint64_t(operand.offset);
         return offset == 0 ? variable->address
-                           : i.b.CreateGEP(i.b.getInt8Ty(), variable->address, i.b.getInt64(uint64_t(offset)));
+                           : i.b.CreateGEP(i.b.getInt8Ty(), variable->address, i.b.getInt64(offset));
     }
     const unsigned width = i.low.width_of(base);
     llvm::Value *address = i.low.bits(base, space == Space::SHARED && width == 32 ? 32 : 64);

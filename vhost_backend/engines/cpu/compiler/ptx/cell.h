@@ -19,8 +19,14 @@ struct Cell {
     llvm::ConstantInt *constant = nullptr; // instead of a slot: operand with the constraint n
     llvm::Value *address = nullptr;        // instead of a slot: of a variable or function
     Space space = Space::GENERIC;          // of a variable
+    uint64_t element = 0;                  // bytes of an element of a variable
     bool is_constant = false;              // a variable that nobody writes
 
+    /// Bytes from the variable's begin to the place that an operand names.
+    uint64_t offset(const Operand &operand) const
+    {
+        return uint64_t(operand.offset) + operand.index * element;
+    }
     bool is_function() const
     {
         return address != nullptr && llvm::isa<llvm::Function>(address);

@@ -265,8 +265,8 @@ llvm::Value *Lowering::shared_base()
 llvm::Value *Lowering::address(const Cell &cell, const Operand &operand, unsigned width)
 {
     llvm::Value *place = cell.address;
-    if (operand.offset != 0)
-        place = b.CreateGEP(b.getInt8Ty(), place, b.getInt64(uint64_t(operand.offset)));
+    if (const uint64_t offset = cell.offset(operand); offset != 0)
+        place = b.CreateGEP(b.getInt8Ty(), place, b.getInt64(offset));
     llvm::Value *whole = b.CreatePtrToInt(place, b.getInt64Ty());
     if (cell.space == Space::SHARED)
         whole = b.CreateSub(whole, b.CreatePtrToInt(shared_base(), b.getInt64Ty()));
@@ -302,7 +302,7 @@ llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
     const Cell &cell = cell_of(operand);
     if (cell.address != nullptr)
         return address(cell, operand, width);
-    if (operand.offset != 0)
+    if (operand.offset != 0 || operand.index != 0)
         fail(operand.at, "a number is added to a register");
     if (cell.constant != nullptr)
         return llvm::ConstantInt::get(b.getContext(), cell.constant->getValue().sextOrTrunc(width));

@@ -121,6 +121,8 @@ bool OperandParser::parse_name(Operand &operand)
         operand.name += "." + token_.text;
         advance();
     }
+    if (operand.kind == Operand::NAME && accept("["))
+        return parse_sum(operand.index) && expect("]", "the element's number");
     return true;
 }
 

@@ -43,6 +43,7 @@ struct Operand {
     uint64_t bits = 0;     // of a literal; number of an argument
     bool inverted = false; // !p
     int64_t offset = 0;    // of an address, or from a symbol
+    uint64_t index = 0;    // of an element: symbol[index]
     std::vector<Operand> parts;
 };
 

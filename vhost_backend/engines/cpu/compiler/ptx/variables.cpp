@@ -47,7 +47,8 @@ llvm::Constant *element(const Operand &operand, llvm::IntegerType *type, const S
     auto *address = llvm::cast<llvm::Constant>(found->second.address);
     llvm::Type *byte = llvm::Type::getInt8Ty(type->getContext()), *wide = llvm::Type::getInt64Ty(type->getContext());
     return llvm::ConstantExpr::getPtrToInt(
-        llvm::ConstantExpr::getGetElementPtr(byte, address, llvm::ConstantInt::get(wide, uint64_t(operand.offset))),
+        llvm::ConstantExpr::getGetElementPtr(byte, address,
+                                             llvm::ConstantInt::get(wide, found->second.offset(operand))),
         type);
 }
 
@@ -71,6 +72,7 @@ Cell cell_of(const Variable &variable, llvm::Value *address, const Text &text)
     Cell cell;
     cell.address = address;
     cell.space = variable.space;
+    cell.element = element_bytes(variable, text);
     cell.bits = variable.is_array ? 0 : unsigned(8 * element_bytes(variable, text));
     return cell;
 }
