@@ -442,6 +442,13 @@ def entry(body: str, parameters: str = "") -> str:
         (entry(".reg .b32 a; add.u32 a, a[1], 1;"), "6:25: a number is added to a register"),
         (entry(".reg .b32 a<200000>;"), "6:13: expected a number of registers, 1 to 131072 in all"),
         (entry("call nothing;"), "6:6: there is no function 'nothing'"),
+        (entry("call k;"), "6:6: 'k' is a kernel, which cannot be called"),
+        (entry(".reg .b64 a; mov.u64 a, k;"), "6:25: the address of kernel 'k' is not possible"),
+        (HEADER + ".global .u64 x = k; .entry k() { }", "4:18: the address of kernel 'k' is not possible"),
+        (
+            HEADER + ".func (.param .b64 r) f() { ret; }\n.entry k() { .param .b32 a; call (a), f; }",
+            "5:35: the result has 64 bits, its variable 32",
+        ),
         (entry("ret"), "7:1: expected ';' after 'ret'"),
         (entry("{ {"), "8:1: expected '}' after"),
         (

@@ -12,11 +12,17 @@ namespace
 
 using llvm::Value;
 
-/// A call while its parts are collected.
+/// A call's parts.
 struct Call {
     const Operand *result = nullptr;
+    const Cell *array = nullptr; // that the function writes its result to
     const Operand *callee = nullptr;
     llvm::ArrayRef<Operand> arguments;
+
+    bool returns() const
+    {
+        return result != nullptr && array == nullptr;
+    }
 };
 
 Call parts_of(Instruction &i)
@@ -27,6 +33,8 @@ Call parts_of(Instruction &i)
         if (i.operand(0).parts.size() != 1)
             i.fail("a function has at most one result");
         call.result = &i.operand(0).parts[0];
+        const Cell *variable = i.low.variable(*call.result);
+        call.array = variable != nullptr && variable->bits == 0 ? variable : nullptr;
         next = 1;
     }
     call.callee = &i.operand(next);
@@ -35,14 +43,41 @@ Call parts_of(Instruction &i)
     return call;
 }
 
-/// Argument for a parameter of type `type`, if the callee is known.
+/// Type of an argument or a result by itself.
+llvm::Type *type_of(Instruction &i, const Operand &operand)
+{
+    const Cell *variable = i.low.variable(operand);
+    if (variable != nullptr && variable->bits == 0)
+        return i.b.getPtrTy();
+    return i.b.getIntNTy(std::max(8u, i.low.width_of(operand)));
+}
+
+/// Type of the function, if only its address is known.
+llvm::FunctionType *type_of(Instruction &i, const Call &call)
+{
+    std::vector<llvm::Type *> types;
+    if (call.array != nullptr)
+        types.push_back(i.b.getPtrTy());
+    for (const Operand &operand : call.arguments)
+        types.push_back(type_of(i, operand));
+    return llvm::FunctionType::get(call.returns() ? type_of(i, *call.result) : i.b.getVoidTy(), types, false);
+}
+
+/// Refuses a call that does not fit the function.
+void check(Instruction &i, const Call &call, const llvm::FunctionType &type)
+{
+    const size_t before = call.array != nullptr ? 1 : 0;
+    if (type.getNumParams() != call.arguments.size() + before)
+        i.fail("the function has " + llvm::Twine(type.getNumParams() - before) + " parameters");
+    if (call.returns() == type.getReturnType()->isVoidTy())
+        i.fail("the function's result is not that of the call");
+}
+
+/// Argument for a parameter of a type.
 Value *argument(Instruction &i, const Operand &operand, llvm::Type *type)
 {
-    Builder &b = i.b;
     const Cell *variable = i.low.variable(operand);
     const bool is_array = variable != nullptr && variable->bits == 0;
-    if (type == nullptr)
-        type = is_array ? static_cast<llvm::Type *>(b.getPtrTy()) : b.getIntNTy(std::max(8u, i.low.width_of(operand)));
     if (is_array != type->isPointerTy())
         i.low.fail(operand.at, "the argument is not of the parameter's type");
     if (is_array)
@@ -51,14 +86,15 @@ Value *argument(Instruction &i, const Operand &operand, llvm::Type *type)
         return i.low.bits(operand, type->getIntegerBitWidth());
     if (type->getIntegerBitWidth() > variable->bits)
         i.low.fail(operand.at, "the argument is smaller than the parameter");
-    return b.CreateAlignedLoad(type, variable->address, llvm::Align(1));
+    return i.b.CreateAlignedLoad(type, variable->address, llvm::Align(1));
 }
 
-/// Function that the call names, or the address in a register; null in `type` for the latter.
-Value *callee_of(Instruction &i, const Operand &operand, llvm::FunctionType *&type)
+/// Function that an operand names, or whose address is in a register.
+Value *callee_of(Instruction &i, const Operand &operand)
 {
     if (const Cell *cell = i.low.function(operand)) {
-        type = llvm::cast<llvm::Function>(cell->address)->getFunctionType();
+        if (cell->is_kernel)
+            i.low.fail(operand.at, "'" + operand.name + "' is a kernel, which cannot be called");
         return cell->address;
     }
     if (i.low.width_of(operand) != 64)
@@ -69,39 +105,31 @@ Value *callee_of(Instruction &i, const Operand &operand, llvm::FunctionType *&ty
 /// Writes the value that a call has returned.
 void take_result(Instruction &i, const Operand &operand, Value *value)
 {
-    if (const Cell *variable = i.low.variable(operand))
-        i.b.CreateAlignedStore(value, variable->address, llvm::Align(1));
-    else
-        i.low.write(operand, value, {Type::BITS, value->getType()->getIntegerBitWidth(), 1});
+    const unsigned width = value->getType()->getIntegerBitWidth();
+    const Cell *variable = i.low.variable(operand);
+    if (variable == nullptr)
+        return i.low.write(operand, value, {Type::BITS, width, 1});
+    if (variable->bits < width)
+        i.low.fail(operand.at,
+                   "the result has " + llvm::Twine(width) + " bits, its variable " + llvm::Twine(variable->bits));
+    i.b.CreateAlignedStore(value, variable->address, llvm::Align(1));
 }
 
 void lower_call(Instruction &i)
 {
     i.take("uni");
     const Call call = parts_of(i);
-    llvm::FunctionType *type = nullptr;
-    Value *callee = callee_of(i, *call.callee, type);
+    Value *callee = callee_of(i, *call.callee);
+    const auto *function = llvm::dyn_cast<llvm::Function>(callee);
+    llvm::FunctionType *type = function != nullptr ? function->getFunctionType() : type_of(i, call);
+    check(i, call, *type);
     std::vector<Value *> values;
-    const Cell *result = call.result == nullptr ? nullptr : i.low.variable(*call.result);
-    const bool is_written = result != nullptr && result->bits == 0;
-    if (is_written)
-        values.push_back(result->address);
-    if (type != nullptr && type->getNumParams() != call.arguments.size() + values.size())
-        i.fail("the function has " + llvm::Twine(type->getNumParams() - values.size()) + " parameters");
+    if (call.array != nullptr)
+        values.push_back(call.array->address);
     for (const Operand &operand : call.arguments)
-        values.push_back(argument(i, operand, type == nullptr ? nullptr : type->getParamType(values.size())));
-    if (type == nullptr) {
-        std::vector<llvm::Type *> types;
-        for (const Value *value : values)
-            types.push_back(value->getType());
-        const bool returns = call.result != nullptr && !is_written;
-        const unsigned width = returns ? std::max(8u, i.low.width_of(*call.result)) : 0;
-        type = llvm::FunctionType::get(returns ? i.b.getIntNTy(width) : i.b.getVoidTy(), types, false);
-    }
-    if ((call.result != nullptr && !is_written) == type->getReturnType()->isVoidTy())
-        i.fail("the function's result is not that of the call");
+        values.push_back(argument(i, operand, type->getParamType(unsigned(values.size()))));
     Value *returned = i.b.CreateCall(type, callee, values);
-    if (!type->getReturnType()->isVoidTy())
+    if (call.returns())
         take_result(i, *call.result, returned);
 }
 

@@ -20,6 +20,7 @@ struct Cell {
     llvm::Value *address = nullptr;        // instead of a slot: of a variable or function
     Space space = Space::GENERIC;          // of a variable
     uint64_t element = 0;                  // bytes of an element of a variable
+    bool is_kernel = false;                // a function that only hosts call
     bool is_constant = false;              // a variable that nobody writes
 
     /// Bytes from the variable's begin to the place that an operand names.

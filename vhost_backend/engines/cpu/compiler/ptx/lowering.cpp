@@ -264,6 +264,8 @@ llvm::Value *Lowering::shared_base()
 /// Address of a variable or function: in shared memory an offset, as instructions take it.
 llvm::Value *Lowering::address(const Cell &cell, const Operand &operand, unsigned width)
 {
+    if (cell.is_kernel)
+        fail(operand.at, "the address of kernel '" + operand.name + "' is not possible");
     llvm::Value *place = cell.address;
     if (const uint64_t offset = cell.offset(operand); offset != 0)
         place = b.CreateGEP(b.getInt8Ty(), place, b.getInt64(offset));

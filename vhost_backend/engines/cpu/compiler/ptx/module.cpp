@@ -121,8 +121,10 @@ void ModuleLowering::declare(const Function &function)
         auto *made = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, ir_name(function.name), *ir_);
         set_attributes(*made);
         found->second.address = made;
+        found->second.is_kernel = function.is_entry;
     }
-    if (!found->second.is_function() || llvm::cast<llvm::Function>(found->second.address)->getFunctionType() != type)
+    if (!found->second.is_function() || found->second.is_kernel != function.is_entry ||
+        llvm::cast<llvm::Function>(found->second.address)->getFunctionType() != type)
         text_.fail(function.at, "'" + function.name + "' is declared as something else before");
 }
 

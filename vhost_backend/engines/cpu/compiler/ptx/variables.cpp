@@ -40,6 +40,8 @@ llvm::Constant *element(const Operand &operand, llvm::IntegerType *type, const S
     const auto found = symbols.find(operand.name);
     if (found == symbols.end() || !llvm::isa<llvm::Constant>(found->second.address))
         text.fail(operand.at, "there is no variable or function '" + operand.name + "'");
+    if (found->second.is_kernel)
+        text.fail(operand.at, "the address of kernel '" + operand.name + "' is not possible");
     if (found->second.space == Space::SHARED)
         text.fail(operand.at, "the address of shared variable '" + operand.name + "' is no constant");
     if (type->getBitWidth() != 64)
