@@ -484,3 +484,43 @@ def test_lines_of_a_fault_are_those_of_the_text() -> None:
         gpu.load_ptx(entry(".reg .b64 a;\nmov.u64 a, 8;\n\ntrap;\nret;"), ["-lineinfo"])
         with pytest.raises(LaunchError, match=r"__trap\(\) at module\.ptx:9"):
             gpu.launch("k", 1, 1)
+
+
+def test_lines_of_a_fault_are_those_of_the_source_if_the_text_names_them() -> None:
+    with rig(pes=1) as gpu:
+        body = ".reg .b64 a;\n.loc 1 41 3\nmov.u64 a, 8;\n.loc 1 42 5, function_name name+3, inlined_at 1 7 9\ntrap;"
+        gpu.load_ptx(entry(body) + '.file 1 "kernel.cu"\n', ["-lineinfo"])
+        with pytest.raises(LaunchError, match=r"__trap\(\) at kernel\.cu:42"):
+            gpu.launch("k", 1, 1)
+
+
+FORMATS = [
+    ("%5.*lf|%-4d|%c", [3, 0, 2.5, -7, 65], "2.500|-7  |A"),
+    ("%lld %hhd %zu %x", [2**40, 300, 2**33, 255], "1099511627776 44 8589934592 ff"),
+    ("100%% %", [], "100% %"),
+    ("%***d", [1, 2, 3, 4], ""),
+    ("%d" * 33, [1] * 33, ""),
+    ("%2000000d", [1], ""),
+]
+
+
+@pytest.mark.parametrize(("text", "values", "printed"), FORMATS)
+def test_formats_of_vprintf(text: str, values: list[float], printed: str) -> None:
+    packed = b""
+    for value in values:
+        raw = np.float64(value).tobytes() if isinstance(value, float) else np.int64(value).tobytes()
+        wide = isinstance(value, float) or value > 2**31
+        packed += bytes(-len(packed) % (8 if wide else 4)) + (raw if wide else raw[:4])
+    arrays = {"text": text.encode() + b"\0", "packed": packed + bytes(8)}
+    variables = "".join(
+        f".global .align 8 .b8 {name}[{len(raw)}] = {{{', '.join(map(str, raw))}}};\n" for name, raw in arrays.items()
+    )
+    declared = ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+    body = (
+        ".reg .b64 a<2>; .param .b64 p0, p1; .param .b32 r; mov.u64 a0, text; mov.u64 a1, packed;\n"
+        "st.param.b64 [p0], a0; st.param.b64 [p1], a1; call.uni (r), vprintf, (p0, p1);"
+    )
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(HEADER + variables + declared + entry(body).removeprefix(HEADER))
+        gpu.launch("k", 1, 1)
+        assert gpu.take_output()[0] == printed

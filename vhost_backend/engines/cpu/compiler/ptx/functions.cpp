@@ -1,7 +1,6 @@
 #include "functions.h"
 
 #include "../../vgc_cpu_abi.h"
-#include "lowering.h"
 #include "pointers.h"
 #include "table.h"
 #include "variables.h"
@@ -38,7 +37,7 @@ class Body
           low_(*llvm::BasicBlock::Create(ir.getContext(), "entry", &ir), nullptr, text, lower_instruction)
     {
     }
-    void lower(const Symbols &module, llvm::DISubprogram *places);
+    void lower(const Symbols &module, Lowering::Locate locate);
 
   private:
     void take_results();
@@ -101,14 +100,14 @@ Cell Body::take(const Variable &parameter, llvm::Argument &argument)
     return cell;
 }
 
-void Body::lower(const Symbols &module, llvm::DISubprogram *places)
+void Body::lower(const Symbols &module, Lowering::Locate locate)
 {
     take_results();
     unsigned next = !function_.results.empty() && is_array(function_.results[0]) ? 1 : 0;
     for (const Variable &parameter : function_.parameters)
         name(parameter, take(parameter, *ir_.getArg(next++)));
     low_.set_symbols({&module, &own_});
-    low_.set_places(places);
+    low_.set_places(std::move(locate));
     if (function_.is_entry)
         low_.set_max_threads(max_threads(function_));
     low_.lower_all(function_.body);
@@ -155,9 +154,9 @@ llvm::FunctionType *function_type(const Function &function, llvm::LLVMContext &c
 }
 
 void lower_body(llvm::Function &ir, const Function &function, const Symbols &module, const Text &text,
-                llvm::DISubprogram *places)
+                Lowering::Locate locate)
 {
-    Body(ir, function, text).lower(module, places);
+    Body(ir, function, text).lower(module, std::move(locate));
 }
 
 } // namespace vgc::ptx

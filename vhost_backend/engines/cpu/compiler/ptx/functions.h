@@ -1,8 +1,7 @@
 // Functions and kernels of a module: their types and bodies in IR.
 #pragma once
 
-#include "cell.h"
-#include "text.h"
+#include "lowering.h"
 
 namespace vgc::ptx
 {
@@ -12,8 +11,8 @@ bool is_pointer(const Function &kernel, const Variable &parameter);
 /// Most threads of a block of the kernel.
 uint32_t max_threads(const Function &kernel);
 llvm::FunctionType *function_type(const Function &function, llvm::LLVMContext &context, const Text &text);
-/// Lowers the body. `places` is what debuggers know of the function.
+/// Lowers the body.
 void lower_body(llvm::Function &ir, const Function &function, const Symbols &module, const Text &text,
-                llvm::DISubprogram *places);
+                Lowering::Locate locate);
 
 } // namespace vgc::ptx

@@ -64,9 +64,8 @@ void Lowering::lower_all(const std::vector<Statement> &statements)
 
 void Lowering::lower_one(const Statement &statement)
 {
-    if (places_ != nullptr)
-        b.SetCurrentDebugLocation(
-            llvm::DILocation::get(b.getContext(), statement.at.line, statement.at.column, places_));
+    if (locate_)
+        b.SetCurrentDebugLocation(locate_(statement));
     switch (statement.kind) {
     case Statement::BLOCK:
         return lower_all(statement.body);
@@ -77,6 +76,7 @@ void Lowering::lower_one(const Statement &statement)
             declare(variable);
         return;
     case Statement::TARGETS:
+    case Statement::SOURCE:
         return;
     case Statement::LABEL: {
         llvm::BasicBlock *block = labels_.back().blocks[statement.name];

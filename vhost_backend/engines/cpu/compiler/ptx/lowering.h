@@ -1,6 +1,7 @@
 // Lowering of statements to IR, those of an asm statement or of a function: registers, labels and operands.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -49,10 +50,11 @@ class Lowering
     {
         max_threads_ = threads;
     }
-    /// Has code know its lines, which are those of the text.
-    void set_places(llvm::DISubprogram *places)
+    /// Place that debuggers show for a statement.
+    using Locate = std::function<llvm::DILocation *(const Statement &)>;
+    void set_places(Locate locate)
     {
-        places_ = places;
+        locate_ = std::move(locate);
     }
 
     /// Ends the compilation with an error at a place in the statement's text.
@@ -130,7 +132,7 @@ class Lowering
     std::vector<Cell> arguments_;
     std::vector<const Symbols *> symbols_;
     Cell result_;
-    llvm::DISubprogram *places_ = nullptr;
+    Locate locate_;
     uint32_t max_threads_ = VGC_CPU_MAX_THREADS;
     std::vector<Symbols> scopes_;
     std::vector<Labels> labels_;

@@ -67,7 +67,7 @@ class ModuleLowering
     void declare(const Variable &variable);
     void declare(const Function &function);
     void set_attributes(llvm::Function &ir);
-    void define(const Function &function);
+    void define(const Function &function, const Module &module);
     void add_kernel(const Function &function, llvm::Function &ir);
     void add_parameters(Kernel &kernel, const Function &function);
     void set_extents(Kernel &kernel, const Function &function);
@@ -136,13 +136,13 @@ void ModuleLowering::set_attributes(llvm::Function &ir)
     ir.addFnAttr("target-features", machine_.getTargetFeatureString());
 }
 
-void ModuleLowering::define(const Function &function)
+void ModuleLowering::define(const Function &function, const Module &module)
 {
     auto &ir = *llvm::cast<llvm::Function>(symbols_.find(function.name)->second.address);
     if (!ir.isDeclaration())
         text_.fail(function.at, "function '" + function.name + "' is defined twice");
     note_function(function.name);
-    lower_body(ir, function, symbols_, text_, places_.add(ir, function, short_name(function.name)));
+    lower_body(ir, function, symbols_, text_, places_.add(ir, function, short_name(function.name), module));
     if (function.is_entry)
         add_kernel(function, ir);
 }
@@ -220,7 +220,7 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
         initialise(symbols_.find(variable.name)->second, variable, symbols_, text_);
     for (const Function &function : module.functions)
         if (function.has_body)
-            define(function);
+            define(function, module);
     define_externs(module);
     if (program_.kernels.empty() && program_.globals.empty())
         text_.fail({}, "the module has no kernel (.entry)");

@@ -35,18 +35,9 @@ class ModuleParser : public StatementParser
     bool parse_parameter(Variable &parameter);
     bool parse_property(Function &function);
     bool parse_extents(uint32_t (&extents)[3]);
-    bool parse_number_of(const std::string &directive, uint64_t &value);
+    bool parse_file(Module &module);
     bool skip_section();
 };
-
-bool ModuleParser::parse_number_of(const std::string &directive, uint64_t &value)
-{
-    if (token_.kind != Token::INTEGER)
-        return fail("a number after '." + directive + "'");
-    value = token_.bits;
-    advance();
-    return true;
-}
 
 bool ModuleParser::parse_target()
 {
@@ -98,9 +89,24 @@ bool ModuleParser::parse_directive(Module &module)
         return parse_header(directive, module);
     if (directive == "section")
         return skip_section();
+    if (directive == "file")
+        return parse_file(module);
     if (is_note(directive))
         return skip_note();
     return parse_definition(module);
+}
+
+/// Number and name of a source: `.file 1 "kernel.cu"`, and perhaps more.
+bool ModuleParser::parse_file(Module &module)
+{
+    advance();
+    uint64_t number = 0;
+    if (!parse_number_of("file", number))
+        return false;
+    if (token_.kind != Token::STRING)
+        return fail("a name in quotes");
+    module.files[number] = token_.text.substr(1, token_.text.size() - 2);
+    return skip_note();
 }
 
 bool ModuleParser::parse_definition(Module &module)

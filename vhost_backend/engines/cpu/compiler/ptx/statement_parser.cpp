@@ -74,9 +74,32 @@ bool StatementParser::skip_note()
     return true;
 }
 
+bool StatementParser::parse_number_of(const std::string &directive, uint64_t &value)
+{
+    if (token_.kind != Token::INTEGER)
+        return fail("a number after '." + directive + "'");
+    value = token_.bits;
+    advance();
+    return true;
+}
+
+/// `.loc 1 2 3` with the numbers of a file, a line and a column.
+bool StatementParser::parse_source(Statement &statement)
+{
+    advance();
+    uint64_t line = 0, column = 0;
+    if (!parse_number_of("loc", statement.file) || !parse_number_of("loc", line) || !parse_number_of("loc", column))
+        return false;
+    statement.kind = Statement::SOURCE;
+    statement.place = {unsigned(line), unsigned(column)};
+    return token_.is(",") ? skip_note() : true;
+}
+
 bool StatementParser::parse_directive(Statement &statement)
 {
     const std::string directive = token_.text;
+    if (directive == "loc")
+        return parse_source(statement);
     if (is_note(directive)) {
         statement.kind = Statement::BLOCK; // without statements
         return skip_note();

@@ -20,8 +20,10 @@ class StatementParser : public DeclarationParser
     /// True for directives that say nothing of what statements do.
     static bool is_note(const std::string &directive);
     bool skip_note();
+    bool parse_number_of(const std::string &directive, uint64_t &value);
 
   private:
+    bool parse_source(Statement &statement);
     bool parse_instruction(Statement &statement);
     bool parse_arguments(Operand &operand);
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,7 +70,7 @@ struct Variable {
 };
 
 struct Statement {
-    enum Kind { INSTRUCTION, REGISTERS, VARIABLES, LABEL, TARGETS, BLOCK };
+    enum Kind { INSTRUCTION, REGISTERS, VARIABLES, LABEL, TARGETS, BLOCK, SOURCE };
     Kind kind = INSTRUCTION;
     Position at;
     std::string name;                   // mnemonic, or label
@@ -79,6 +80,8 @@ struct Statement {
     std::vector<Registers> registers;
     std::vector<Variable> variables;
     std::vector<Statement> body; // of a block
+    uint64_t file = 0;           // of SOURCE: place in the source that the following statements were made of
+    Position place;              // the same
 };
 
 /// Kernel (`.entry`) or function.
@@ -96,6 +99,7 @@ struct Function {
 
 struct Module {
     bool has_version = false;
+    std::map<uint64_t, std::string> files; // names of sources, by number
     std::vector<Variable> variables;
     std::vector<Function> functions;
 };
