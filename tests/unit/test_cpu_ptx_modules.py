@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import numpy as np
@@ -508,9 +509,8 @@ FORMATS = [
 def test_formats_of_vprintf(text: str, values: list[float], printed: str) -> None:
     packed = b""
     for value in values:
-        raw = np.float64(value).tobytes() if isinstance(value, float) else np.int64(value).tobytes()
-        wide = isinstance(value, float) or value > 2**31
-        packed += bytes(-len(packed) % (8 if wide else 4)) + (raw if wide else raw[:4])
+        raw = struct.pack("<i" if abs(value) < 2**31 and value == int(value) else "<q" if value > 9 else "<d", value)
+        packed += bytes(-len(packed) % len(raw)) + raw
     arrays = {"text": text.encode() + b"\0", "packed": packed + bytes(8)}
     variables = "".join(
         f".global .align 8 .b8 {name}[{len(raw)}] = {{{', '.join(map(str, raw))}}};\n" for name, raw in arrays.items()

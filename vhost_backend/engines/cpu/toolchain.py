@@ -68,7 +68,7 @@ def compile_job(
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
     headers = host_headers(COMPILER, LLVM_DIR)
-    hosted = source is None or may_have(_HOSTED, source)
+    hosted = kind != "PTX" and (source is None or may_have(_HOSTED, source))
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
