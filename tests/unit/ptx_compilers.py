@@ -1,16 +1,18 @@
-"""PTX modules of CUDA sources, as compilers emit them: NVRTC and clang."""
+"""PTX modules of CUDA sources, as compilers emit them: NVRTC, nvcc and clang."""
 
 from __future__ import annotations
 
 import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.limits import HANGS_AFTER_S
+from tests.unit.cuda_compile_rig import toolkit
 from vhost_backend.engines.cuda.compiler.nvrtc import Nvrtc
 from vhost_backend.engines.cuda.toolkits import installed
 
@@ -50,6 +52,18 @@ def nvrtc_ptx(source: str, *options: str) -> str:
     assert library is not None
     text, _ = Nvrtc(str(library)).ptx(source.encode(), "source.cu", ["-arch=compute_80", *options], [])
     return text.rstrip(b"\0").decode()
+
+
+def nvcc_ptx(source: str, *options: str) -> str:
+    """The module that nvcc makes of a source."""
+    found = toolkit()
+    assert found is not None
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "source.cu").write_text(source)
+        command = [str(found.nvcc), "-ptx", "-arch=sm_80", *options, "-o", "module.ptx", "source.cu"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
+        assert done.returncode == 0, done.stderr
+        return Path(folder, "module.ptx").read_text()
 
 
 def clang_ptx(source: str, *options: str) -> str:

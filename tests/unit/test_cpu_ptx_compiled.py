@@ -1,4 +1,4 @@
-"""PTX modules that NVRTC and clang make of CUDA sources while the test runs, on the software GPU."""
+"""PTX modules that NVRTC, nvcc and clang make of CUDA sources while the test runs, on the software GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import LaunchError, Rig, rig
-from tests.unit.ptx_compilers import clang_ptx, needs_clang, needs_nvrtc, nvrtc_ptx
+from tests.unit.cuda_compile_rig import needs_nvcc
+from tests.unit.ptx_compilers import clang_ptx, needs_clang, needs_nvrtc, nvcc_ptx, nvrtc_ptx
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "bench" / "kernels"
 
@@ -105,7 +106,12 @@ EXPORT virtuals(int *x) {
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(nvrtc_ptx, marks=needs_nvrtc), pytest.param(clang_ptx, marks=needs_clang)]
+    scope="module",
+    params=[
+        pytest.param(nvrtc_ptx, marks=needs_nvrtc),
+        pytest.param(nvcc_ptx, marks=needs_nvcc),
+        pytest.param(clang_ptx, marks=needs_clang),
+    ],
 )
 def made(request: pytest.FixtureRequest) -> Iterator[tuple[Rig, Callable[[str], str]]]:
     """An engine with the kernels, and the compiler that made their PTX."""
