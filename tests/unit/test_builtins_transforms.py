@@ -26,6 +26,9 @@ SHAPES: Final = (
     (1, 30_011),
     (300, 64),
     (1, 1 << 17),
+    (2, 150_000),
+    (1, 3, 1 << 17),
+    (1, 131_101),
     (3, 17, 30),
     (1, 256, 255),
     (2, 12, 34, 35),
@@ -53,15 +56,23 @@ def assert_close(found: Array, wanted: Array, dtype: str) -> None:
         assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.sqrt((np.abs(wanted) ** 2).mean())
 
 
-def test_single_transform_works_in_the_memory_of_one() -> None:
+def workspaces(length: int, *pes: int) -> list[int]:
+    """Bytes of scratch memory of a single transform, by numbers of threads."""
+    values = {"in": 1 << 40, "out": 1 << 41} | shape_values((1, length))
     builtin = rig.named("fft.c2c_f32")
-    block = rig.ffi.new("char[]", builtin.param_bytes)
-    lengths = {"batch": 1, "n0": 1 << 19, "n1": 1, "n2": 1, "rank": 1}
-    for param in rig.params_of(builtin):
-        if param.name in lengths:
-            rig.ffi.memmove(block + param.offset, lengths[param.name].to_bytes(param.size, "little"), param.size)
-    sizes = [rig.lib().vgc_cpu_builtin_workspace(builtin, block, pes) for pes in (1, 32)]
-    assert sizes[1] < 1.1 * sizes[0]
+    block = rig.pack(builtin, values)
+    return [rig.lib().vgc_cpu_builtin_workspace(builtin, block, number) for number in pes]
+
+
+def test_single_transform_works_in_the_memory_of_one() -> None:
+    one, many = workspaces(524_287, 1, 32)  # a prime
+    assert many < 1.1 * one
+
+
+def test_long_transform_takes_memory_for_some_lines_for_each_thread() -> None:
+    one, many = workspaces(1 << 19, 1, 32)
+    assert one < 2 * 8 * (1 << 19)
+    assert many - one < 31 * (4 << 20)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -95,7 +106,7 @@ def test_inverse_real_transform_ignores_imaginary_parts_that_cannot_be() -> None
     assert_close(rig.call("fft.c2r_f64", **values)["out"], np.fft.irfft(half, 8), "f64")
 
 
-@pytest.mark.parametrize("shape", [(3, 100), (1, 60, 70), (1, 1 << 15)])
+@pytest.mark.parametrize("shape", [(3, 100), (1, 60, 70), (1, 1 << 15), (2, 1 << 17)])
 def test_complex_transform_in_place(shape: tuple[int, ...]) -> None:
     x = numbers((*shape, 2), "f64").view(complex)[..., 0]
     buffer = rig.Buffer(x.tobytes())

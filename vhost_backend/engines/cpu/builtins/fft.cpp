@@ -2,6 +2,9 @@
 //
 // Several lines at a time are gathered into vectors, an element of each in every vector, and scattered behind. A
 // complex line of neighbouring elements that is transformed alone needs neither.
+//
+// Long lines become matrices (Bailey's algorithm): their columns are transformed, the results turned by roots of unity,
+// and their rows transformed into the columns of the result. So all threads work on them, and in their caches.
 #include "fft_plans.h"
 #include "planners.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
@@ -17,26 +20,36 @@ namespace
 {
 constexpr const char *NO_MEMORY = "there is no memory for the transform's tables";
 constexpr uint64_t LONGEST_AT_ONCE = 1 << 21; /* bytes of lines that are gathered */
+constexpr uint64_t LEAST_MATRIX = 1 << 17;    /* numbers of a line that becomes a matrix */
+constexpr uint64_t LEAST_ROWS = 16;           /* of such a matrix */
 
 /* Vectors that ducc's transforms take. */
 template <class T> using Lanes = typename ducc0::simd_select<T, ducc0::detail_fft::fft1d_simdlen<T>>::type;
 
-/* Lines along one axis of (outer, length, inner). */
+/* Where the lines of an array are: `group` of them side by side, then as many `pitch` elements on. */
+struct Layout {
+    uint64_t group, pitch;
+    uint64_t stride; /* elements from one of a line to the next */
+
+    uint64_t begin(uint64_t line) const
+    {
+        return line / group * pitch + line % group;
+    }
+};
+
+/* Lines of an array, and of another for the results. */
 template <class T> struct Axis {
     const void *in;
     void *out;
-    uint64_t outer, length, inner;
+    uint64_t lines, length;
+    Layout from, to;
     uint64_t at_once; /* lines that are transformed together: 1, or a vector of them */
+    uint64_t turns;   /* n: number i of column c is multiplied by root number i * c of n; 0: by none */
     Split split;      /* of groups of such lines */
     T factor;
     bool forward;
     Scratch scratch;
     Head *head;
-
-    uint64_t lines() const
-    {
-        return outer * inner;
-    }
 };
 
 /* Kinds of lines. Each knows how elements of the array become numbers of ducc's, and back. */
@@ -160,10 +173,70 @@ void scatter(Half<T>, const V *from, uint64_t n, uint64_t count, T *const *lines
 
 /* ---- lines ---------------------------------------------------------------------------------------------------- */
 
-/* First element of a line of an array whose lines have `length` elements. */
-template <class Element> Element *line_at(Element *array, uint64_t line, uint64_t length, uint64_t inner)
+/* Roots of unity by which numbers of neighbouring lines are multiplied: number i of a line by its root to the power i.
+ */
+template <uint64_t LANES> class Turning
 {
-    return array + line / inner * length * inner + line % inner;
+  public:
+    Turning(uint64_t n, const uint64_t *columns, bool forward)
+        : roots_(table_for<Roots<double>>(n, false)), columns_(columns), sign_(forward ? -1 : 1)
+    {
+        for (uint64_t power = 0; power < STEPS; power++)
+            put(power, small_[power]);
+    }
+    /* Those of the powers from `power` on, which is a multiple of STEPS, to power + STEPS. */
+    void go_to(uint64_t power)
+    {
+        put(power, large_);
+    }
+    /* Multiplies numbers of all lines by root number `step` of these. */
+    template <class T> void turn(uint64_t step, T *real, T *imaginary) const
+    {
+        for (uint64_t j = 0; j < LANES; j++) {
+            double r = large_.r[j] * small_[step].r[j] - large_.i[j] * small_[step].i[j];
+            double i = large_.r[j] * small_[step].i[j] + large_.i[j] * small_[step].r[j];
+            T x = real[j], y = imaginary[j];
+            real[j] = x * T(r) - y * T(i);
+            imaginary[j] = x * T(i) + y * T(r);
+        }
+    }
+    static constexpr uint64_t STEPS = 16;
+
+  private:
+    struct Numbers {
+        double r[LANES], i[LANES];
+    };
+    void put(uint64_t power, Numbers &to) const
+    {
+        for (uint64_t j = 0; j < LANES; j++) {
+            std::complex<double> root = (*roots_)[power * columns_[j]];
+            to.r[j] = root.real();
+            to.i[j] = sign_ * root.imag();
+        }
+    }
+
+    std::shared_ptr<const Roots<double>> roots_;
+    const uint64_t *columns_;
+    double sign_;
+    Numbers small_[STEPS], large_;
+};
+
+/* Multiplies numbers of lines, which are columns of a matrix, by roots of unity. */
+template <class T, class V> void turn(const Axis<T> &axis, const uint64_t *columns, ducc0::Cmplx<V> *numbers)
+{
+    constexpr uint64_t LANES = sizeof(V) / sizeof(T);
+    static_assert(Turning<LANES>::STEPS <= LEAST_ROWS, "there are roots for all powers of all columns");
+    Turning<LANES> turning(axis.turns, columns, axis.forward);
+    for (uint64_t i = 0; i < axis.length; i++) {
+        T real[LANES], imaginary[LANES];
+        if (i % turning.STEPS == 0)
+            turning.go_to(i);
+        std::memcpy(real, &numbers[i].r, sizeof(real));
+        std::memcpy(imaginary, &numbers[i].i, sizeof(imaginary));
+        turning.turn(i % turning.STEPS, real, imaginary);
+        std::memcpy(static_cast<void *>(&numbers[i].r), real, sizeof(real));
+        std::memcpy(static_cast<void *>(&numbers[i].i), imaginary, sizeof(imaginary));
+    }
 }
 
 /* Transforms `count` lines from `first` on in vectors V; lanes without a line repeat the first one. */
@@ -174,16 +247,20 @@ void transform(const Axis<T> &axis, const typename Kind::Table &table, uint64_t 
     constexpr uint64_t LANES = sizeof(V) / sizeof(T);
     const typename Kind::In *from[LANES];
     typename Kind::Out *to[LANES];
+    uint64_t columns[LANES];
     for (uint64_t j = 0; j < LANES; j++) {
         uint64_t line = first + (j < count ? j : 0);
-        from[j] =
-            line_at(static_cast<const typename Kind::In *>(axis.in), line, Kind::in_length(axis.length), axis.inner);
-        to[j] = line_at(static_cast<typename Kind::Out *>(axis.out), line, Kind::out_length(axis.length), axis.inner);
+        columns[j] = line % axis.from.group;
+        from[j] = static_cast<const typename Kind::In *>(axis.in) + axis.from.begin(line);
+        to[j] = static_cast<typename Kind::Out *>(axis.out) + axis.to.begin(line);
     }
     auto *numbers = reinterpret_cast<Number *>(memory);
-    gather(Kind(), from, axis.inner, axis.length, LANES, numbers);
-    const Number *result = table.exec(numbers, numbers + axis.length, axis.factor, axis.forward);
-    scatter(Kind(), result, axis.length, count, to, axis.inner);
+    gather(Kind(), from, axis.from.stride, axis.length, LANES, numbers);
+    Number *result = table.exec(numbers, numbers + axis.length, axis.factor, axis.forward);
+    if constexpr (std::is_same_v<Kind, Complex<T>>)
+        if (axis.turns != 0)
+            turn(axis, columns, result);
+    scatter(Kind(), result, axis.length, count, to, axis.to.stride);
 }
 
 /* Transforms a line of neighbouring elements where its result is to be. */
@@ -191,8 +268,8 @@ template <class T>
 void transform_there(const Axis<T> &axis, const ducc0::pocketfft_c<T> &table, uint64_t line, char *memory)
 {
     using Number = ducc0::Cmplx<T>;
-    const auto *from = static_cast<const Number *>(axis.in) + line * axis.length;
-    auto *to = static_cast<Number *>(axis.out) + line * axis.length;
+    const auto *from = static_cast<const Number *>(axis.in) + axis.from.begin(line);
+    auto *to = static_cast<Number *>(axis.out) + axis.to.begin(line);
     if (from != to)
         std::memcpy(static_cast<void *>(to), from, axis.length * sizeof(Number));
     const Number *result = table.exec(to, reinterpret_cast<Number *>(memory), axis.factor, axis.forward);
@@ -206,7 +283,7 @@ void transform_some(const Axis<T> &axis, const typename Kind::Table &table, uint
                     char *memory)
 {
     if constexpr (std::is_same_v<Kind, Complex<T>>)
-        if (axis.at_once == 1 && axis.inner == 1)
+        if (axis.at_once == 1 && axis.from.stride == 1 && axis.to.stride == 1)
             return transform_there(axis, table, first, memory);
     if (axis.at_once == 1)
         transform<Kind, T, T>(axis, table, first, count, memory);
@@ -222,7 +299,7 @@ try {
         return fail(axis.head, NO_MEMORY);
     Lease lease(axis.scratch);
     for (uint64_t i = axis.split.begin(block); i < axis.split.end(block); i++) {
-        uint64_t first = i * axis.at_once, count = std::min(axis.at_once, axis.lines() - first);
+        uint64_t first = i * axis.at_once, count = std::min(axis.at_once, axis.lines - first);
         transform_some<Kind, T>(axis, *table, first, count, lease.memory());
     }
 } catch (const std::exception &) {
@@ -254,22 +331,80 @@ struct Shape {
     }
 };
 
-/* Adds the step of one axis, for an array of `shape` with lines of `length`. */
+/* Adds a step for the lines of an axis, of which `side_by_side` are transformed at a time. */
+template <class Kind, class T> void add_lines(Plan &plan, Axis<T> axis, uint64_t side_by_side)
+{
+    axis.at_once = side_by_side;
+    uint64_t groups = (axis.lines + axis.at_once - 1) / axis.at_once;
+    axis.split = plan.split(groups, line_ns<T>(axis.length) * static_cast<double>(axis.at_once));
+    axis.scratch = plan.scratch(work_bytes<T>(axis.length, axis.at_once), axis.split.blocks());
+    axis.head = plan.head();
+    plan.add<run_lines<Kind, T>>(axis.split.blocks(), plan.keep(axis));
+}
+
+/* Rows of the matrix that a long line becomes; 1: it becomes none. */
+uint64_t matrix_rows(uint64_t length)
+{
+    uint64_t rows = 1;
+    for (uint64_t divisor = 2; length >= LEAST_MATRIX && divisor * divisor <= length; divisor++)
+        if (length % divisor == 0)
+            rows = divisor;
+    return rows >= LEAST_ROWS ? rows : 1;
+}
+
+/* Adds the steps for long lines that lie one behind the other. */
+template <class T>
+void add_matrices(Plan &plan, uint64_t count, uint64_t length, uint64_t rows, const void *in, void *out, T factor,
+                  bool forward)
+{
+    constexpr uint64_t LANES = sizeof(Lanes<T>) / sizeof(T), GAP = 64 / sizeof(T); /* for other lines of the caches */
+    uint64_t columns = length / rows, pitch = columns + GAP;
+    auto *between = plan.take<std::complex<T>>(count * rows * pitch);
+    Axis<T> axis = {};
+    axis.in = in;
+    axis.out = between;
+    axis.lines = count * columns;
+    axis.length = rows;
+    axis.from = {columns, length, columns};
+    axis.to = {columns, rows * pitch, pitch};
+    axis.turns = length;
+    axis.factor = 1;
+    axis.forward = forward;
+    add_lines<Complex<T>, T>(plan, axis, LANES);
+    axis.in = between;
+    axis.out = out;
+    axis.lines = count * rows;
+    axis.length = columns;
+    axis.from = {1, pitch, 1};
+    axis.to = {rows, length, rows};
+    axis.turns = 0;
+    axis.factor = factor;
+    add_lines<Complex<T>, T>(plan, axis, LANES);
+}
+
+/* Adds the steps of one axis, for an array of `shape` with lines of `length`. */
 template <class Kind, class T>
 void add_axis(Plan &plan, const Shape &shape, uint32_t index, uint64_t length, const void *in, void *out, T factor,
               bool forward)
 {
-    Axis<T> axis = {in, out, shape.batch, length, 1, 1, {}, factor, forward, {}, plan.head()};
+    uint64_t outer = shape.batch, inner = 1;
     for (uint32_t i = 0; i < 3; i++) // lengths behind the last axis are 1
-        (i < index ? axis.outer : axis.inner) *= i == index ? 1 : shape.lengths[i];
+        (i < index ? outer : inner) *= i == index ? 1 : shape.lengths[i];
+    if constexpr (std::is_same_v<Kind, Complex<T>>)
+        if (uint64_t rows = inner == 1 ? matrix_rows(length) : 1; rows > 1)
+            return add_matrices<T>(plan, outer, length, rows, in, out, factor, forward);
+    Axis<T> axis = {};
+    axis.in = in;
+    axis.out = out;
+    axis.lines = outer * inner;
+    axis.length = length;
+    axis.from = {inner, Kind::in_length(length) * inner, inner};
+    axis.to = {inner, Kind::out_length(length) * inner, inner};
+    axis.factor = factor;
+    axis.forward = forward;
     uint64_t lanes = sizeof(Lanes<T>) / sizeof(T);
-    bool is_long = length * 2 * sizeof(Lanes<T>) > (axis.inner == 1 ? LONGEST_AT_ONCE / 64 : LONGEST_AT_ONCE);
-    if (lanes > 1 && axis.lines() > lanes / 4 && !is_long)
-        axis.at_once = lanes;
-    uint64_t groups = (axis.lines() + axis.at_once - 1) / axis.at_once;
-    axis.split = plan.split(groups, line_ns<T>(length) * static_cast<double>(axis.at_once));
-    axis.scratch = plan.scratch(work_bytes<T>(length, axis.at_once), axis.split.blocks());
-    plan.add<run_lines<Kind, T>>(axis.split.blocks(), plan.keep(axis));
+    bool is_long = length * 2 * sizeof(Lanes<T>) > (inner == 1 ? LONGEST_AT_ONCE / 64 : LONGEST_AT_ONCE);
+    add_lines<Kind, T>(plan, axis, lanes > 1 && axis.lines > lanes / 4 && !is_long ? lanes : 1);
 }
 
 template <class T> void plan_c2c(Plan &plan, const vgc_fft_params &p)

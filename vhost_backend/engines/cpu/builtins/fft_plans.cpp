@@ -78,4 +78,5 @@ template std::shared_ptr<const ducc0::pocketfft_c<float>> table_for(uint64_t, bo
 template std::shared_ptr<const ducc0::pocketfft_c<double>> table_for(uint64_t, bool);
 template std::shared_ptr<const ducc0::pocketfft_r<float>> table_for(uint64_t, bool);
 template std::shared_ptr<const ducc0::pocketfft_r<double>> table_for(uint64_t, bool);
+template std::shared_ptr<const Roots<double>> table_for(uint64_t, bool);
 } // namespace vgc

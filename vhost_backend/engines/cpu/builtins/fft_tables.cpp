@@ -1,7 +1,7 @@
 // Tables of Fourier transforms, made by ducc.
 #include "fft_tables.h"
 
-#include <ducc0/fft/fft1d_impl.h>
+#include "fft_plans.h"
 
 namespace vgc
 {
@@ -14,4 +14,5 @@ template std::shared_ptr<const ducc0::pocketfft_c<float>> make_table(uint64_t, b
 template std::shared_ptr<const ducc0::pocketfft_c<double>> make_table(uint64_t, bool);
 template std::shared_ptr<const ducc0::pocketfft_r<float>> make_table(uint64_t, bool);
 template std::shared_ptr<const ducc0::pocketfft_r<double>> make_table(uint64_t, bool);
+template std::shared_ptr<const Roots<double>> make_table(uint64_t, bool);
 } // namespace vgc
