@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 import tempfile
@@ -55,13 +56,16 @@ def nvrtc_ptx(source: str, *options: str) -> str:
 
 
 def nvcc_ptx(source: str, *options: str) -> str:
-    """The module that nvcc makes of a source."""
+    """The module that nvcc makes of a source; nvcc does not run with preloaded sanitizers."""
     found = toolkit()
     assert found is not None
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "source.cu").write_text(source)
         command = [str(found.nvcc), "-ptx", "-arch=sm_80", *options, "-o", "module.ptx", "source.cu"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S)
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S
+        )
         assert done.returncode == 0, done.stderr
         return Path(folder, "module.ptx").read_text()
 

@@ -2,21 +2,13 @@
 #ifndef VGC_CPU_FFT_PLANS_H
 #define VGC_CPU_FFT_PLANS_H
 
-#include <ducc0/fft/fft1d_impl.h>
+#include "fft_roots.h"
 
-#include <complex>
 #include <cstdint>
 #include <memory>
 
 namespace vgc
 {
-/* Roots of unity: number k of n is exp(2 pi i k / n). */
-template <class T> struct Roots : ducc0::UnityRoots<T, std::complex<T>> {
-    Roots(uint64_t n, bool) : ducc0::UnityRoots<T, std::complex<T>>(n)
-    {
-    }
-};
-
 /* The table for lines of a length; `alone`: for single lines, which are vectorised in themselves. A few are kept, those
  * that were used last.
  * @throws std::exception there is no memory. */

@@ -1,7 +1,9 @@
 // Tables of Fourier transforms, made by ducc.
 #include "fft_tables.h"
 
-#include "fft_plans.h"
+#include "fft_roots.h"
+
+#include <ducc0/fft/fft1d_impl.h>
 
 namespace vgc
 {
