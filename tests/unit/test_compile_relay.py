@@ -188,3 +188,20 @@ def test_a_worker_that_asks_for_a_program_twice_at_a_time_is_condemned() -> None
         assert stage.compiler.futures[0].cancelled()
 
     run(test, "cuda")
+
+
+def test_a_worker_that_takes_no_programs_gets_none_of_the_hosts_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(stage: Stage) -> None:
+        stage.link.all_read = False
+        stage.relay.submit_host(HostProgram(4, "blas"))
+        stage.compiler.futures[0].set_result(CompileResult(True, memfd.sealed("image", b"x" * 100), "", False, 0))
+        await asyncio.sleep(0)  # noqa: TID251  a turn of the loop, no nap
+        stage.relay.submit_host(HostProgram(5, "fft"))
+        assert len(stage.compiler.futures) == 1
+        assert stage.link.programs[-1].log == "100 bytes of programs have not been taken yet; allowed: 100"
+        stage.link.all_read = True
+        stage.relay.submit_host(HostProgram(6, "fft"))
+        assert len(stage.compiler.futures) == 2
+
+    monkeypatch.setattr("vhost_backend.daemon.compile_relay.IMAGE_BYTES", 100)
+    run(test, "cuda")

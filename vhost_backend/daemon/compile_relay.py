@@ -106,6 +106,9 @@ class CompileRelay:
         if source is None or request.name in self._pending_host:
             self._link.condemn(f"asked for the host's program {request.name}, which it cannot need")
             return
+        if problem := self._backlog():
+            self._answer(request.request, ok=False, log=problem, from_cache=False)
+            return
         source_fd = memfd.create("vgc-host-program", source)
         future = self._compiler.submit(_OF_HOST, ProgramKind.CUDA_SOURCE, source_fd, (), self._target)
         self._pending_host[request.name] = future
@@ -133,12 +136,18 @@ class CompileRelay:
 
     def _problem(self, request: Compile) -> str:
         """Reason why the request is refused without compiling; "" if it is not."""
-        if self._sent_bytes >= IMAGE_BYTES and not self._link.all_read:
-            return f"{self._sent_bytes} bytes of programs have not been taken yet; allowed: {IMAGE_BYTES}"
+        if problem := self._backlog():
+            return problem
         size = self._size(request)
         if size > LIMITS["MAX_SOURCE_BYTES"]:
             return f"the source has {size} bytes; allowed: {LIMITS['MAX_SOURCE_BYTES']}"
         return self.refusal_of(request.program_kind)
+
+    def _backlog(self) -> str:
+        """Reason why the worker gets no further program for now: it leaves too many unread; "" if it does not."""
+        if self._sent_bytes >= IMAGE_BYTES and not self._link.all_read:
+            return f"{self._sent_bytes} bytes of programs have not been taken yet; allowed: {IMAGE_BYTES}"
+        return ""
 
     def refusal_of(self, number: int) -> str:
         """Reason why the VM may not load programs of a kind; "" if it may."""
