@@ -24,7 +24,6 @@ from vhost_backend.engines.base import (
     ProgramError,
     ProgramMemoryError,
 )
-from vhost_backend.engines.cuda.builtins import sources
 from vhost_backend.errors import DriverError, EngineError
 from vhost_backend.worker.plane import PlaneLimits
 from virtio_proto.schema import Opcode, Status
@@ -144,16 +143,16 @@ class CHalf(Engine):
         lib.vgc_cuda_program_unload(program.private)
 
     def wanted_programs(self) -> Iterator[str]:
-        while (module := lib.vgc_cuda_engine_wanted(self.handle)) >= 0:
-            yield sources.MODULES[module]
+        while (name := lib.vgc_cuda_engine_wanted(self.handle)) != ffi.NULL:
+            yield str(ffi.string(name), "ascii")
 
     def use_program(self, name: str, program: LoadedProgram) -> None:
-        if lib.vgc_cuda_engine_use_module(self.handle, sources.MODULES.index(name), program.private, self._why) != 0:
+        if lib.vgc_cuda_engine_use_module(self.handle, name.encode(), program.private, self._why) != 0:
             raise DriverError(Status.OUT_OF_MEMORY, self._reason())
 
     def refuse_program(self, name: str, error: DriverError) -> None:
         why = ffi.new("char[]", str(error).encode())
-        lib.vgc_cuda_engine_refuse_module(self.handle, sources.MODULES.index(name), error.status, why)
+        lib.vgc_cuda_engine_refuse_module(self.handle, name.encode(), error.status, why)
 
     def close(self) -> None:
         if self.handle != ffi.NULL:

@@ -14,10 +14,10 @@ from tests.unit import builtins_rig
 from tests.unit.cuda_builtins_bench import ONE, Bench, bench, params_of
 from tests.unit.cuda_rig import MIB, CHalf
 from tests.waiting import until
-from vhost_backend._dataplane import ffi, lib
 from vhost_backend.engines.cuda.builtins import sources
 from virtio_proto.schema import Opcode, Status
 
+OUT_OF_MEMORY: Final = 2
 SHORT_NS: Final = 200_000
 """Kernels that take less share a batch of a graph."""
 
@@ -51,11 +51,9 @@ RNG: Final = np.random.default_rng(5)
 FLOATS: Final = RNG.standard_normal(40_000).astype(np.float32)
 
 
-def test_modules_are_those_that_have_sources() -> None:
-    found: list[str] = []
-    while (name := lib.vgc_cuda_module_name(len(found))) != ffi.NULL:
-        found.append(str(ffi.string(name), "ascii"))
-    assert tuple(found) == sources.MODULES
+def test_each_group_of_functions_has_a_source() -> None:
+    groups = {builtins_rig.text(builtin.name).partition(".")[0] for builtin in builtins_rig.builtins()}
+    assert groups == set(sources.MODULES)
 
 
 @pytest.mark.usefixtures("calls")
@@ -178,6 +176,20 @@ def test_modules_are_charged_to_the_quota_and_come_once_there_is_room() -> None:
         gpu.answer(gpu.asked())
         assert gpu.reply(call)[0] is Status.OK
         assert gpu.rig.usage().memory_used_bytes == before + MIB
+
+
+def test_a_module_that_cannot_be_used_is_unloaded(gpu: Bench) -> None:
+    x, y = gpu.put(struct.pack("<f", 1)), gpu.put(struct.pack("<f", 10))
+    call = gpu.launch("blas.axpy_f32", axpy(1, x, y))
+    gpu.driver.inject("cuMemHostAlloc", OUT_OF_MEMORY)
+    gpu.answer(gpu.asked())
+    status, text = gpu.reply(call)
+    assert status is Status.OUT_OF_MEMORY
+    assert "no pinned memory for statuses: CUDA_ERROR_OUT_OF_MEMORY" in text
+    assert gpu.rig.usage().num_programs == 0
+    call = gpu.launch("blas.axpy_f32", axpy(1, x, y))
+    gpu.answer(gpu.asked())
+    assert gpu.reply(call)[0] is Status.OK
 
 
 def test_the_end_of_a_context_cancels_calls_that_wait(gpu: Bench) -> None:

@@ -128,10 +128,10 @@ struct vgc_op {
     uint32_t block[3];
     uint32_t shared_bytes; /* dynamic */
     uint32_t param_len;
-    const uint8_t *params; /* private copy, 16-byte aligned */
-    uint32_t flags;        /* LAUNCH: enum vgc_launch_flag */
-    uint64_t workspace;    /* LAUNCH: see launch_bytes; 0: none */
-    uint64_t workspace_bytes;
+    const uint8_t *params;    /* private copy, 16-byte aligned */
+    uint32_t flags;           /* LAUNCH: enum vgc_launch_flag */
+    uint64_t workspace;       /* LAUNCH: see launch_bytes; 0: none */
+    uint64_t workspace_bytes; /* LAUNCH: of the workspace, as many as launch_bytes said or more */
     /* A graph: the operation is one of its nodes after the other, see vgc_op_next_node() */
     const struct vgc_node
         *nodes; /* NULL: not a graph; else in an order in which they can be done, valid until finish */

@@ -61,6 +61,11 @@ class HostPrograms:
     def _load(self, name: str, image_fd: int) -> None:
         try:
             entry = self._programs.add(OF_HOST, image_fd, os.fstat(image_fd).st_size)
+        except DriverError as error:
+            self._engine.refuse_program(name, error)
+            return
+        try:
             self._engine.use_program(name, entry.loaded)
         except DriverError as error:
+            self._programs.remove(entry.id)
             self._engine.refuse_program(name, error)

@@ -111,26 +111,30 @@ bool cuda_builtin_reports(const struct vgc_op *op)
     return is_call(op) && cuda_builtin_may_fail(op->kernel->builtin);
 }
 
-int32_t vgc_cuda_engine_wanted(struct vgc_engine *base)
+const char *vgc_cuda_engine_wanted(struct vgc_engine *base)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
-    int32_t found = -1;
+    const char *found = NULL;
     vgc_engine_enter(base);
-    for (int32_t i = 0; i < CUDA_MODULES && found < 0; i++)
+    for (uint32_t i = 0; i < CUDA_MODULES && found == NULL; i++)
         if (engine->modules[i].state == CUDA_MODULE_WANTED) {
             engine->modules[i].state = CUDA_MODULE_ASKED;
-            found = i;
+            found = cuda_builtin_module(i);
         }
     vgc_engine_leave(base);
     return found;
 }
 
-const char *vgc_cuda_module_name(uint32_t module)
-{
-    return cuda_builtin_module(module);
-}
-
 /* ---- modules ------------------------------------------------------------------------------------------------- */
+
+/* The module with a name that vgc_cuda_engine_wanted() has given. */
+static struct cuda_module *module_named(struct cuda_engine *engine, const char *name)
+{
+    uint32_t number = 0;
+    while (number + 1 < CUDA_MODULES && strcmp(cuda_builtin_module(number), name) != 0)
+        number++;
+    return &engine->modules[number];
+}
 
 static int compare_names(const void *a, const void *b)
 {
@@ -155,10 +159,10 @@ static drv_result make_statuses(struct cuda_engine *engine)
     return DRV_SUCCESS;
 }
 
-int vgc_cuda_engine_use_module(struct vgc_engine *base, uint32_t number, struct vgc_cuda_program *program, char *why)
+int vgc_cuda_engine_use_module(struct vgc_engine *base, const char *name, struct vgc_cuda_program *program, char *why)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
-    struct cuda_module *module = &engine->modules[number];
+    struct cuda_module *module = module_named(engine, name);
     const struct cuda_kernel **kernels = malloc(program->num_kernels * sizeof(struct cuda_kernel *) + 1);
     if (kernels == NULL) {
         snprintf(why, VGC_CUDA_WHY, "out of memory for its table of kernels");
@@ -182,10 +186,10 @@ int vgc_cuda_engine_use_module(struct vgc_engine *base, uint32_t number, struct 
     return cuda_why(engine, why, "no pinned memory for statuses", error);
 }
 
-void vgc_cuda_engine_refuse_module(struct vgc_engine *base, uint32_t number, uint32_t status, const char *why)
+void vgc_cuda_engine_refuse_module(struct vgc_engine *base, const char *name, uint32_t status, const char *why)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
-    struct cuda_module *module = &engine->modules[number];
+    struct cuda_module *module = module_named(engine, name);
     vgc_engine_enter(base);
     module->state = CUDA_MODULE_REFUSED;
     module->status = status;

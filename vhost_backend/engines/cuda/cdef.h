@@ -111,16 +111,15 @@ int vgc_cuda_program_global(struct vgc_cuda_program *program, const char *name, 
  * with the reason in `why`: the program runs, but the control system does not see it. */
 int vgc_cuda_program_hook(struct vgc_cuda_program *program, uint64_t control, uint64_t address, const void *texts,
                           uint64_t bytes, char *why);
-/* Modules with built-in functions, which calls wait for: number of one that nobody was asked for yet, from now on
- * somebody is; -1: no call waits for such a module. */
-int32_t vgc_cuda_engine_wanted(struct vgc_engine *engine);
-/* Name of a module; NULL behind the last one. */
-const char *vgc_cuda_module_name(uint32_t module);
-/* Has calls use the kernels of a program, which was loaded from the module with this number and provided; must be
- * paused. 0, or -1 with the reason in `why`. */
-int vgc_cuda_engine_use_module(struct vgc_engine *engine, uint32_t module, struct vgc_cuda_program *program, char *why);
+/* Name of a module with built-in functions that calls wait for, and that nobody was asked for yet; from now on somebody
+ * is. NULL: no call waits for such a module. */
+const char *vgc_cuda_engine_wanted(struct vgc_engine *engine);
+/* Has calls use the kernels of a program, which was loaded from the module with this name and provided; must be paused.
+ * 0, or -1 with the reason in `why`. */
+int vgc_cuda_engine_use_module(struct vgc_engine *engine, const char *module, struct vgc_cuda_program *program,
+                               char *why);
 /* Fails calls that wait for a module with this status (enum vgc_status) and reason; later ones want it again. */
-void vgc_cuda_engine_refuse_module(struct vgc_engine *engine, uint32_t module, uint32_t status, const char *why);
+void vgc_cuda_engine_refuse_module(struct vgc_engine *engine, const char *module, uint32_t status, const char *why);
 /* Unloads a program; none of its kernels may be running. Must be paused, like vgc_cuda_program_load. */
 void vgc_cuda_program_unload(struct vgc_cuda_program *program);
 

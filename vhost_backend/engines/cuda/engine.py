@@ -150,17 +150,16 @@ class CudaEngine(Engine):
         return sources.source(name).encode() if name in sources.MODULES else None
 
     def wanted_programs(self) -> Iterator[str]:
-        while (module := lib.vgc_cuda_engine_wanted(self.handle)) >= 0:
-            yield sources.MODULES[module]
+        while (name := lib.vgc_cuda_engine_wanted(self.handle)) != ffi.NULL:
+            yield str(ffi.string(name), "ascii")
 
     def use_program(self, name: str, program: LoadedProgram) -> None:
-        module = sources.MODULES.index(name)
-        if lib.vgc_cuda_engine_use_module(self.handle, module, program.private, self._why) != 0:
+        if lib.vgc_cuda_engine_use_module(self.handle, name.encode(), program.private, self._why) != 0:
             raise DriverError(Status.OUT_OF_MEMORY, self._reason())
 
     def refuse_program(self, name: str, error: DriverError) -> None:
         why = ffi.new("char[]", str(error).encode())
-        lib.vgc_cuda_engine_refuse_module(self.handle, sources.MODULES.index(name), error.status, why)
+        lib.vgc_cuda_engine_refuse_module(self.handle, name.encode(), error.status, why)
 
     def close(self) -> None:
         """Ends the context, and restores stdout and stderr."""

@@ -9,7 +9,7 @@
 
 namespace vgc
 {
-/* Roots of unity: number k of n is exp(2 pi i k / n). */
+/* Roots of unity: number k of n is exp(2 pi i k / n). Made with the arguments that all tables take. */
 template <class T> struct Roots : ducc0::UnityRoots<T, std::complex<T>> {
     Roots(uint64_t n, bool) : ducc0::UnityRoots<T, std::complex<T>>(n)
     {
