@@ -223,13 +223,13 @@ class Device:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def load(self, source: str) -> int:
-        """Compiles and loads CUDA C; returns the program's id.
+    def load(self, source: str, kind: ProgramKind = ProgramKind.CUDA_SOURCE) -> int:
+        """Compiles and loads CUDA C, or PTX; returns the program's id.
 
         :raise RequestError: the program does not compile; with the compiler's log.
         """
         text = source.encode()
-        body = pack("vgc_body_program_load", kind=int(ProgramKind.CUDA_SOURCE), source_len=len(text))
+        body = pack("vgc_body_program_load", kind=int(kind), source_len=len(text))
         return self.ask(Opcode.PROGRAM_LOAD, body + text).value
 
     def unload(self, program: int) -> None:

@@ -86,13 +86,15 @@ def on_pocl(pocl: OpenCl, work: Workload) -> Iterator[Timed]:
 
 
 @contextmanager
-def on_device(device: Device, work: Workload, staging: Span) -> Iterator[Timed]:
-    """Prepares and verifies a workload on our device.
+def on_device(
+    device: Device, work: Workload, staging: Span, load: Callable[[Device, str], int] = Device.load
+) -> Iterator[Timed]:
+    """Prepares and verifies a workload on our device, where `load` loads its source.
 
     :raise ArithmeticError: the result is wrong.
     """
     with ExitStack() as cleanup:
-        program = device.load(work.text("cu"))
+        program = load(device, work.text("cu"))
         cleanup.callback(device.unload, program)
         arguments = []
         for argument in work.arguments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -77,13 +77,15 @@ def on_pocl(pocl: OpenCl, program: Program) -> Iterator[Timed]:
 
 
 @contextmanager
-def on_device(device: Device, program: Program, staging: Span) -> Iterator[Timed]:
-    """Prepares and verifies a program on our device; its launches are all sent at once.
+def on_device(
+    device: Device, program: Program, staging: Span, load: Callable[[Device, str], int] = Device.load
+) -> Iterator[Timed]:
+    """Prepares and verifies a program on our device, where `load` loads its source; its launches are all sent at once.
 
     :raise ArithmeticError: a result is wrong.
     """
     with ExitStack() as cleanup:
-        loaded = device.load(program.text("cu"))
+        loaded = load(device, program.text("cu"))
         cleanup.callback(device.unload, loaded)
         addresses = {}
         for name, array in program.arrays.items():

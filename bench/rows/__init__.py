@@ -11,6 +11,7 @@ MODULES = (
     "compute",
     "builtins",
     "programs",
+    "ptx",
     "compile",
     "footprint",
     "cores",
