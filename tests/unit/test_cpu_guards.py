@@ -69,6 +69,11 @@ extern "C" __global__ void twice_up(unsigned up, unsigned again, const int *in, 
     int i = threadIdx.x + up + again;
     out[threadIdx.x] = in[i];
 }
+extern "C" __global__ void in_bytes(unsigned up, unsigned down, const char *in, int *out) {
+    int i = threadIdx.x * 12 + up - down; /* the same of an index in bytes */
+    out[threadIdx.x] = *(const int *)(in + i);
+}
+extern "C" __global__ void backward(int last, const int *in, int *out) { out[threadIdx.x] = in[last - (int)threadIdx.x * 3]; }
 extern "C" __global__ void narrow(unsigned base, const int *in, int *out) {
     out[threadIdx.x] = in[(unsigned short)(base + threadIdx.x)];
 }
@@ -182,6 +187,15 @@ def test_sums_of_an_index_may_wrap(gpu: Rig, up: int) -> None:
     assert out.tolist() == list(range(3, BLOCK + 3))
     gpu.launch("twice_up", 1, BLOCK, np.uint32(up), np.uint32((9 - up) % (1 << 32)), values, out)
     assert out.tolist() == list(range(9, BLOCK + 9))
+
+
+@pytest.mark.parametrize("up", [0, 60, 1 << 31, (1 << 32) - 84])
+def test_sums_of_an_index_in_bytes_may_wrap(gpu: Rig, up: int) -> None:
+    values, out = gpu.array(3 * BLOCK + 9, np.int32, np.arange(3 * BLOCK + 9)), gpu.array(BLOCK, np.int32)
+    gpu.launch("in_bytes", 1, BLOCK, np.uint32((up + 8) % (1 << 32)), np.uint32(up), values, out)
+    assert out.tolist() == [3 * i + 2 for i in range(BLOCK)]
+    gpu.launch("backward", 1, BLOCK, np.int32(3 * BLOCK), values, out)
+    assert out.tolist() == [3 * BLOCK - 3 * i for i in range(BLOCK)]
 
 
 def test_narrow_index_wraps_between_neighbours(gpu: Rig) -> None:

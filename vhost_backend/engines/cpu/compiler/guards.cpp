@@ -26,8 +26,9 @@ namespace vgc
 namespace
 {
 
-const unsigned MAX_DEPTH = 8; // greatest depth of expressions that are analysed
-const unsigned MIN_BITS = 32; // smallest width of compared values: a row's length must fit
+const unsigned MAX_DEPTH = 8;                              // greatest depth of expressions that are analysed
+const unsigned MIN_BITS = 32;                              // smallest width of compared values: a row's length must fit
+const unsigned MAX_SHIFT = 12, MAX_SCALE = 1 << MAX_SHIFT; // of an index, in an address
 
 class RowGuards
 {
@@ -56,16 +57,20 @@ class RowGuards
     /// Makes the index of an address, extended from 32 bits, a sum of the first thread's and the distance from it.
     void widen(llvm::SExtInst &cast)
     {
-        if (!cast.getType()->isIntegerTy(64) || !cast.getOperand(0)->getType()->isIntegerTy(32) ||
-            growth(cast.getOperand(0), 0) != 1 || cast.use_empty())
+        if (!cast.getType()->isIntegerTy(64) || !cast.getOperand(0)->getType()->isIntegerTy(32) || cast.use_empty() ||
+            !is_of_addresses(cast, 0))
             return;
-        for (const llvm::User *user : cast.users())
-            if (!llvm::isa<llvm::GetElementPtrInst>(user))
-                return;
+        const std::optional<int> step = growth(cast.getOperand(0), 0);
+        if (!step || *step == 0)
+            return;
+        const auto distance = [&](llvm::IRBuilder<> &builder, llvm::Value *x) {
+            return builder.CreateMul(builder.CreateZExt(x, cast.getType()),
+                                     llvm::ConstantInt::getSigned(cast.getType(), *step));
+        };
         llvm::Value *first = builder_.CreateSExt(at(first_, cast.getOperand(0)), cast.getType());
-        llvm::Value *origin = builder_.CreateSub(first, builder_.CreateZExt(row_.first_x, cast.getType()));
+        llvm::Value *origin = builder_.CreateSub(first, distance(builder_, row_.first_x));
         llvm::IRBuilder<> here(&cast);
-        cast.replaceAllUsesWith(here.CreateAdd(here.CreateZExt(row_.x, cast.getType()), origin));
+        cast.replaceAllUsesWith(here.CreateAdd(distance(here, row_.x), origin));
         cast.eraseFromParent();
     }
 
@@ -75,6 +80,37 @@ class RowGuards
     bool is_in_loop(const llvm::Instruction *instruction) const
     {
         return instruction != nullptr && body_.contains(instruction->getParent());
+    }
+
+    /// True if the index is but for addresses, in elements or, as compilers to PTX have it, in bytes.
+    static bool is_of_addresses(const llvm::Value &index, unsigned depth)
+    {
+        return depth < MAX_DEPTH &&
+               llvm::all_of(
+                   index.users(),
+                   [&](const llvm::User *user) {
+                       if (const auto *operation = llvm::dyn_cast<llvm::BinaryOperator>(user))
+                           return (operation->getOpcode() == llvm::Instruction::Add || is_scaled(*operation)) &&
+                                  is_of_addresses(*operation, depth + 1);
+                       return llvm::isa<llvm::GetElementPtrInst>(user);
+                   });
+    }
+
+    /// True for a number times a small constant.
+    static bool is_scaled(const llvm::Instruction &operation)
+    {
+        const unsigned opcode = operation.getOpcode();
+        return (opcode == llvm::Instruction::Shl || opcode == llvm::Instruction::Mul) && scale(operation) > 0;
+    }
+
+    /// The constant by which Shl or Mul multiplies; 0 if it is not known or large.
+    static int scale(const llvm::Instruction &operation)
+    {
+        const auto *constant = llvm::dyn_cast<llvm::ConstantInt>(operation.getOperand(1));
+        const bool shifts = operation.getOpcode() == llvm::Instruction::Shl;
+        if (constant == nullptr || constant->getValue().ugt(shifts ? MAX_SHIFT : MAX_SCALE))
+            return 0;
+        return int(shifts ? 1ull << constant->getZExtValue() : constant->getZExtValue());
     }
 
     /// Difference of the value between neighbouring threads, overflow aside; none if it is not known.
@@ -99,6 +135,13 @@ class RowGuards
             return of(0) && of(1) ? std::optional(*of(0) + *of(1)) : std::nullopt;
         case llvm::Instruction::Sub:
             return of(0) && of(1) ? std::optional(*of(0) - *of(1)) : std::nullopt;
+        case llvm::Instruction::Shl:
+        case llvm::Instruction::Mul:
+            if (const int factor = scale(*instruction); factor > 0) {
+                const std::optional<int> step = of(0);
+                return step && std::abs(*step) <= int(MAX_SCALE) ? std::optional(*step * factor) : std::nullopt;
+            }
+            [[fallthrough]];
         default:
             return is_pure(*instruction) &&
                            llvm::all_of(instruction->operands(),
