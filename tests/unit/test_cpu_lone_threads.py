@@ -86,6 +86,13 @@ EXPORT branches(const int *__restrict__ in, int *__restrict__ out) {
     case 40: out[101] = x; break;
     }
 }
+EXPORT ends_alike(int n, const float *__restrict__ in, float *__restrict__ out, float *__restrict__ rim) {
+    int x = threadIdx.x;
+    out[x] = in[x] * 2.0f;
+    if (x == 0) rim[blockIdx.x * 3] = in[max(x - 1, 5)];
+    if (x == 15) rim[blockIdx.x * 3 + 1] = in[min(x + 1, n)];
+    if (x == 40) rim[blockIdx.x * 3 + 2] = in[min(x + 2, n)];
+}
 EXPORT strided(int n, const float *__restrict__ in, float *__restrict__ out) { out[threadIdx.x] = in[(int)threadIdx.x * n]; }
 """
 THREADS = 70
@@ -147,12 +154,17 @@ def test_value_that_is_used_behind_the_code_stays(gpu: Rig) -> None:
     assert gpu.variable("datum").view(np.int32).tolist() == [3301]
 
 
-def test_release_stays_behind_what_it_publishes(tmp_path: Path) -> None:
+def final_code(folder: Path, kernel: str) -> str:
+    """LLVM's code of a kernel of `SOURCE` in its final form."""
     job = CpuEngine.compile_job("CUDA_SOURCE", SOURCE.encode(), (), {})
-    (tmp_path / job.input_name).write_text(SOURCE)
-    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
-    code = (tmp_path / "ir").read_text().split("@published.region0(")[1].split("\n}\n")[0]
+    (folder / job.input_name).write_text(SOURCE)
+    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
+    return (folder / "ir").read_text().split(f"@{kernel}.region0(")[1].split("\n}\n")[0]
+
+
+def test_release_stays_behind_what_it_publishes(tmp_path: Path) -> None:
+    code = final_code(tmp_path, "published")
     assert code.index("store i32 42") < code.index("store atomic i32 1")
 
 
@@ -165,6 +177,21 @@ def test_switches_of_few_cases(gpu: Rig) -> None:
     expected = [x if case in (1, 3) else of_case.get(case, 4) for x, case in enumerate(cases)]
     assert out[:THREADS].tolist() == expected
     assert out[100:].tolist() == [2, 40]
+
+
+@pytest.mark.parametrize("threads", [1, 15, 40, 41, 70])
+def test_lone_threads_whose_code_ends_alike(gpu: Rig, threads: int) -> None:
+    values = np.arange(THREADS, dtype=np.float32) * 3
+    out, rim = gpu.array(THREADS, np.float32, -1), gpu.array(9, np.float32, -1)
+    gpu.launch("ends_alike", 3, threads, np.int32(30), gpu.array(THREADS, np.float32, values), out, rim)
+    assert out.tolist() == [*(values[:threads] * 2), *[-1] * (THREADS - threads)]
+    assert rim.tolist() == [15, 48 if threads > 15 else -1, 90 if threads > 40 else -1] * 3
+
+
+def test_code_that_ends_alike_is_taken_out_of_the_loop(tmp_path: Path) -> None:
+    code = final_code(tmp_path, "ends_alike")
+    assert "masked.scatter" not in code
+    assert "x float> @llvm.masked.gather" not in code
 
 
 @pytest.mark.parametrize("stride", [0, 1, 3, -2])

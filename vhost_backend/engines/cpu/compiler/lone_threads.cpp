@@ -4,6 +4,9 @@
 //
 // Threads do not access each other's memory between waits (the loops are annotated so), so only what the thread itself
 // does behind this code must not touch the same memory. What the code uses is computed again for its thread.
+//
+// LLVM has one block do what several of such blocks end with, as in `if (x == 0) a[0] = f(1); if (x == 9) a[1] =
+// f(2);`. Each of them gets it back.
 #include "lone_threads.h"
 
 #include "llvm/ADT/PostOrderIterator.h"
@@ -31,6 +34,7 @@ const unsigned MIN_BITS = 32;   // of the compared numbers: no loop has as many 
 const unsigned MAX_DEPTH = 8;   // of expressions that are computed again
 const size_t MAX_MOVED = 40;    // instructions
 const size_t MAX_ACCESSES = 64; // that those behind the code are compared with
+const unsigned MAX_SHARERS = 8; // blocks with a common end
 
 /// Expressions of a loop in its round number `at`.
 class InRound : public llvm::SCEVRewriteVisitor<InRound>
@@ -80,6 +84,46 @@ class LoneBlock
                has_movable_code() && !conflicts();
     }
 
+    /// True if the block is the common end of blocks that run in one round each.
+    bool is_shared() const
+    {
+        return llvm::pred_size(&block_) > 1 && llvm::pred_size(&block_) <= MAX_SHARERS &&
+               block_.getSingleSuccessor() != nullptr && block_.getSingleSuccessor() != loop_.getHeader() &&
+               block_.size() <= MAX_MOVED &&
+               llvm::none_of(block_, [&](const llvm::Instruction &one) { return is_used_elsewhere(one); }) &&
+               llvm::all_of(llvm::predecessors(&block_),
+                            [&](llvm::BasicBlock *before) { return leads_in_one_round(*before, block_); });
+    }
+
+    /// Gives each block before this one a copy of it, and removes it.
+    void give_back()
+    {
+        llvm::BasicBlock *after = block_.getSingleSuccessor();
+        const llvm::SmallVector<llvm::BasicBlock *, MAX_SHARERS> sharers(llvm::predecessors(&block_));
+        for (llvm::BasicBlock *sharer : sharers) {
+            if (sharer->getSingleSuccessor() == nullptr)
+                sharer = llvm::SplitEdge(sharer, &block_);
+            llvm::ValueToValueMapTy values;
+            llvm::Instruction *end = sharer->getTerminator();
+            for (llvm::Instruction &instruction : block_) {
+                if (const auto *phi = llvm::dyn_cast<llvm::PHINode>(&instruction)) {
+                    values[phi] = phi->getIncomingValueForBlock(sharer);
+                    continue;
+                }
+                if (instruction.isTerminator())
+                    continue;
+                llvm::Instruction *copy = instruction.clone();
+                llvm::RemapInstruction(copy, values, llvm::RF_IgnoreMissingLocals | llvm::RF_NoModuleLevelChanges);
+                copy->insertBefore(end);
+                values[&instruction] = copy;
+            }
+            end->replaceSuccessorWith(&block_, after);
+            for (llvm::PHINode &phi : after->phis())
+                phi.addIncoming(phi.getIncomingValueForBlock(&block_), sharer);
+        }
+        llvm::DeleteDeadBlock(&block_);
+    }
+
     /// Emits the code between the loop and what is behind it, and removes the block from the loop.
     void move()
     {
@@ -123,23 +167,33 @@ class LoneBlock
         const llvm::BasicBlock *block = &block_;
         while (block != loop_.getHeader()) {
             const auto *above = known_.dominators.getNode(block)->getIDom();
-            llvm::BasicBlock *before = above->getBlock();
+            const llvm::BasicBlock *before = above->getBlock();
             if (!loop_.contains(before))
                 return false;
-            if (known_.behind.dominates(block, before)) {
-                block = before; // all ways lead here
-                continue;
-            }
-            const auto *branch = llvm::dyn_cast<llvm::BranchInst>(before->getTerminator());
-            if (branch == nullptr || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1))
+            if (!known_.behind.dominates(block, before) && // else all ways lead here
+                (block->getSinglePredecessor() != before || !add_branch(*before, *block)))
                 return false;
-            const bool wanted = branch->getSuccessor(0) == block;
-            if (block->getSinglePredecessor() != before)
-                return false;
-            add(branch->getCondition(), wanted);
             block = before;
         }
         return round_ != nullptr;
+    }
+
+    /// Adds the condition under which one block leads to another; false if it is not known.
+    bool add_branch(const llvm::BasicBlock &from, const llvm::BasicBlock &to)
+    {
+        const auto *branch = llvm::dyn_cast<llvm::BranchInst>(from.getTerminator());
+        if (branch == nullptr || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1))
+            return false;
+        add(branch->getCondition(), branch->getSuccessor(0) == &to);
+        return true;
+    }
+
+    /// True if a block leads to another in one round.
+    bool leads_in_one_round(llvm::BasicBlock &from, const llvm::BasicBlock &to) const
+    {
+        LoneBlock lone(from, loop_, known_);
+        return loop_.contains(&from) && (from.getSingleSuccessor() != nullptr || lone.add_branch(from, to)) &&
+               lone.find_conditions();
     }
 
     /// Adds a condition: its parts, if all are needed.
@@ -302,7 +356,7 @@ class LoneBlock
     std::vector<llvm::Instruction *> accesses_;
 };
 
-/// Moves the last block of a loop over threads that can be moved; false if all stay.
+/// Moves the last block of a loop over threads that can be moved, or divides it; false if all stay.
 bool move_last(const llvm::LoopInfo &loops, const Knowledge &known)
 {
     for (llvm::Loop *loop : const_cast<llvm::LoopInfo &>(loops).getLoopsInPreorder()) {
@@ -313,11 +367,14 @@ bool move_last(const llvm::LoopInfo &loops, const Knowledge &known)
         llvm::LoopBlocksRPO order(loop);
         order.perform(&loops);
         const std::vector<llvm::BasicBlock *> blocks(order.begin(), order.end());
-        for (llvm::BasicBlock *block : llvm::reverse(blocks))
-            if (LoneBlock lone(*block, *loop, known); lone.is_movable()) {
-                lone.move();
-                return true;
-            }
+        for (llvm::BasicBlock *block : llvm::reverse(blocks)) {
+            LoneBlock lone(*block, *loop, known);
+            const bool is_shared = lone.is_shared();
+            if (!is_shared && !lone.is_movable())
+                continue;
+            is_shared ? lone.give_back() : lone.move();
+            return true;
+        }
     }
     return false;
 }

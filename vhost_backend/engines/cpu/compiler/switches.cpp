@@ -13,11 +13,24 @@ namespace
 
 const unsigned MAX_CASES = 8; // more are faster as a table, thread by thread
 
+/// The choice before LLVM made it narrower, as which other passes know it.
+llvm::Value *widest(llvm::Value *choice)
+{
+    const auto *narrow = llvm::dyn_cast<llvm::TruncInst>(choice);
+    return narrow != nullptr && narrow->hasNoUnsignedWrap() ? narrow->getOperand(0) : choice;
+}
+
+/// A case's number in the type of the choice.
+llvm::Constant *same_in(llvm::Type *type, const llvm::ConstantInt &number)
+{
+    return llvm::ConstantInt::get(type, number.getValue().zext(type->getIntegerBitWidth()));
+}
+
 /// Emits a comparison per case, each in a block of its own.
 void lower(llvm::SwitchInst &choice)
 {
     llvm::BasicBlock *from = choice.getParent(), *otherwise = choice.getDefaultDest();
-    llvm::Value *value = choice.getCondition();
+    llvm::Value *value = widest(choice.getCondition());
     llvm::IRBuilder<> builder(&choice);
     std::vector<std::pair<llvm::ConstantInt *, llvm::BasicBlock *>> cases;
     for (const auto &one : choice.cases())
@@ -32,7 +45,8 @@ void lower(llvm::SwitchInst &choice)
                     : llvm::BasicBlock::Create(choice.getContext(), "case", from->getParent(), here->getNextNode());
         if (i > 0)
             builder.SetInsertPoint(here);
-        builder.CreateCondBr(builder.CreateICmpEQ(value, cases[i].first), cases[i].second, next);
+        builder.CreateCondBr(builder.CreateICmpEQ(value, same_in(value->getType(), *cases[i].first)), cases[i].second,
+                             next);
         edges.push_back({here, cases[i].second});
         if (is_last)
             edges.push_back({here, otherwise});
