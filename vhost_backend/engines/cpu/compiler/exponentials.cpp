@@ -3,6 +3,8 @@
 // In doubles, 2^t = 2^k * 2^r with k the integer nearest to t and |r| <= 1/2: a polynomial, whose error is less than
 // 5.1e-9, and k added to the exponent. The result is rounded once, to float, so it is wrong by at most 0.59 units in
 // the last place. Rounding makes zeroes, denormal numbers and infinities.
+#include "exponentials.h"
+
 #include "compiler.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -14,8 +16,10 @@ namespace
 {
 
 const double LOG2_E = 0x1.71547652b82fep+0;
-const double INTEGERS = 0x1.8p+52;     // a number plus this is rounded to an integer, which is in the lowest bits
-const double LEAST = -160, MOST = 160; // exponents beyond which floats are 0 and infinite
+const double INTEGERS = 0x1.8p+52; // a number plus this is rounded to an integer, which is in the lowest bits
+const double FLOAT_INTEGERS = 0x1.8p+23;
+const double LEAST_NORMAL = -126, LEAST_INFINITE = 128; // exponents whose powers are normal floats, and infinite
+const double LEAST = -160, MOST = 160;                  // exponents beyond which floats are 0 and infinite
 // of (2^r - 1) / r, interpolated at Chebyshev's nodes, from the highest power down
 const double COEFFICIENTS[] = {0x1.4413a4c407edfp-13, 0x1.5f08b78b6c3d6p-10, 0x1.3b2a52efd050cp-7,
                                0x1.c6af6ca08d20dp-5,  0x1.ebfbe00e6a914p-3,  0x1.62e4302fd9e1ap-1};
@@ -41,6 +45,27 @@ llvm::Value *power_of_two(llvm::IRBuilder<> &builder, llvm::Value *exponent)
 }
 
 } // namespace
+
+llvm::Value *normal_power_of_two(llvm::IRBuilder<> &builder, llvm::Value *t)
+{
+    llvm::Type *f32 = builder.getFloatTy(), *i32 = builder.getInt32Ty();
+    auto number = [&](double value) { return llvm::ConstantFP::get(f32, value); };
+    auto fused = [&](llvm::Value *a, llvm::Value *b, llvm::Value *c) {
+        return builder.CreateIntrinsic(llvm::Intrinsic::fmuladd, {f32}, {a, b, c});
+    };
+    llvm::Value *integer = builder.CreateFAdd(t, number(FLOAT_INTEGERS));
+    llvm::Value *r = builder.CreateFSub(t, builder.CreateFSub(integer, number(FLOAT_INTEGERS)));
+    llvm::Value *sum = number(COEFFICIENTS[0]);
+    for (size_t i = 1; i < std::size(COEFFICIENTS); i++)
+        sum = fused(sum, r, number(COEFFICIENTS[i]));
+    llvm::Value *power = builder.CreateBitCast(fused(sum, r, number(1)), i32);
+    power = builder.CreateAdd(power, builder.CreateShl(builder.CreateBitCast(integer, i32), builder.getInt32(23)));
+    power = builder.CreateBitCast(power, f32);
+    power = builder.CreateSelect(builder.CreateFCmpOLT(t, number(LEAST_NORMAL)), number(0), power);
+    // infinite, or not a number
+    llvm::Value *beyond = builder.CreateFAdd(t, llvm::ConstantFP::getInfinity(f32));
+    return builder.CreateSelect(builder.CreateFCmpUGE(t, number(LEAST_INFINITE)), beyond, power);
+}
 
 void expand_exponentials(llvm::Module &module)
 {

@@ -6,6 +6,7 @@
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
+#include "ptx/directed.h"
 #include "ptx/module.h"
 #include "shares.h"
 #include "source.h"
@@ -101,6 +102,7 @@ void compile(Options options)
     ptx::place_carry_flags(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
+    ptx::lower_directed(*module);
     expand_exponentials(*module);
     if (warns)
         warn_of_hazards(program);

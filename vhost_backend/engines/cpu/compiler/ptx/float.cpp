@@ -1,6 +1,9 @@
 // Float arithmetic. Types of 16 bits are calculated with as f32 and rounded after each operation, which gives what
 // the hardware does: f32 has more than twice their digits.
 #include "float.h"
+
+#include "../exponentials.h"
+#include "directed.h"
 #include "forms.h"
 
 namespace vgc::ptx
@@ -80,7 +83,7 @@ Value *apply_function(Instruction &i, Value *value, Rounding rounding)
     return call_math(i, "tanhf", value);
 }
 
-/// rcp, sqrt, rsqrt, sin, cos, lg2, ex2, tanh. The approximations are as exact as the C library.
+/// rcp, sqrt, rsqrt, sin, cos, lg2, ex2, tanh. The approximations are as exact as the C library, but for ex2.ftz.
 void lower_function(Instruction &i)
 {
     const Rounding rounding = take_rounding(i);
@@ -89,6 +92,10 @@ void lower_function(Instruction &i)
     const Type type = i.need_type();
     if (!type.is_float() || (type.bits == 64 && !llvm::StringRef("rcp sqrt rsqrt").contains(i.mnemonic())))
         i.refuse();
+    if (i.mnemonic() == "ex2" && finish.ftz && type.bits == 32) {
+        Value *power = normal_power_of_two(i.b, i.low.lanes(i.operand(1), type)[0]); // 1 for denormal exponents, too
+        return i.low.write_lanes(i.operand(0), {power}, type);
+    }
     Lanes lanes = take_lanes(i, 1, type, finish.ftz);
     for (Value *&lane : lanes)
         lane = finish.apply(i.b, apply_function(i, lane, rounding), type.lane());
@@ -184,7 +191,9 @@ void lower_fma(Instruction &i, Type type, bool sat)
     const Lanes addend = take_lanes(i, 3, type, finish.ftz);
     for (size_t n = 0; n < left.size(); n++) {
         Value *result = type.bits == 16 ? fma_of_halves(i.b, left[n], right[n], addend[n], type.lane())
-                                        : fma(i.b, left[n], right[n], addend[n], rounding);
+                        : type.bits == 32 && rounding != Rounding::NEAREST
+                            ? directed_fma(i.b, left[n], right[n], addend[n], rounding)
+                            : fma(i.b, left[n], right[n], addend[n], rounding);
         left[n] = finish.apply(i.b, result, type.lane());
     }
     i.low.write_lanes(i.operand(0), left, type);
