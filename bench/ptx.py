@@ -6,9 +6,9 @@ from functools import cache
 
 from bench.device import Device
 from bench.results import SkipRow
-from virtio_proto.schema import ProgramKind
 from vhost_backend.engines.cuda.compiler.nvrtc import Nvrtc
 from vhost_backend.engines.cuda.toolkits import Toolkit, installed
+from virtio_proto.schema import ProgramKind
 
 
 @cache

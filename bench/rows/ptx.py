@@ -43,5 +43,6 @@ def _register(make: Callable[[], Workload | Program]) -> None:
         yield outcome(name, own, "ms", "lower", theirs, against="its CUDA C on the same device", goal=GOAL)
 
 
-for _make in (*workloads.ALL, *programs.ALL):
+_MAKERS: Final[tuple[Callable[[], Workload | Program], ...]] = (*workloads.ALL, *programs.ALL)
+for _make in _MAKERS:
     _register(_make)
