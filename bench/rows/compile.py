@@ -19,6 +19,7 @@ from bench.registry import Outcome, row
 from bench.results import Goal, outcome
 from bench.stats import Subject, alternate, attempt
 from bench.workloads import KERNELS
+from virtio_proto.schema import ProgramKind
 
 _serial = count(time.time_ns())
 """Serial numbers that make sources which no cache has."""
@@ -53,10 +54,10 @@ def _native_ms(copies: int) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def load_ms(device: Device, source: str) -> float:
+def load_ms(device: Device, source: str, kind: ProgramKind = ProgramKind.CUDA_SOURCE) -> float:
     """Measures one PROGRAM_LOAD; unloads the program afterwards, unmeasured."""
     start = time.perf_counter()
-    program = device.load(source)
+    program = device.load(source, kind)
     elapsed = time.perf_counter() - start
     device.unload(program)
     return elapsed * 1e3
