@@ -726,7 +726,7 @@ def test_leaks_of_more_places_than_are_listed_are_summed_up() -> None:
         gpu.engine.unload_program(program)
         gpu.programs.remove(program)
         *lines, others = gpu.take_output()[0].splitlines()
-    listed = [re.match(r"leak-check: source.cu:(\d+):\d+: (\d+) bytes in 1 blocks", line) for line in lines]
+    listed = [re.match(r"leak-check: source.cu:(\d+):\d+: (\d+) bytes in 1 block ", line) for line in lines]
     places = [(int(line[1]), int(line[2])) for line in listed if line is not None]
     assert len(places) == 32
     assert all(line == size + 1 for line, size in places)

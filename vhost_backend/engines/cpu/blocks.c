@@ -147,9 +147,10 @@ static void print_leak(struct cpu_engine *engine, const struct leak *leak, uint3
     cpu_copy_name(file, sizeof(file), place->file);
     cpu_copy_name(kernel, sizeof(kernel), leak->first.kernel);
     snprintf(text, sizeof(text),
-             "leak-check: %s:%u:%u: %" PRIu64 " bytes in %" PRIu64
-             " blocks of malloc() were never freed, the first at %#" PRIx64 " by kernel '%s'\n",
-             file, place->line, place->column, leak->bytes, leak->count, leak->first.extent.first, kernel);
+             "leak-check: %s:%u:%u: %" PRIu64 " bytes in %" PRIu64 " %s never freed, the first at %#" PRIx64
+             " by kernel '%s'\n",
+             file, place->line, place->column, leak->bytes, leak->count,
+             leak->count == 1 ? "block of malloc() was" : "blocks of malloc() were", leak->first.extent.first, kernel);
     cpu_append_output(engine, context, text, (int)strlen(text));
 }
 

@@ -90,7 +90,7 @@ static void describe_object(const struct cpu_pe *pe, const struct vgc_cpu_access
                                         [VGC_OBJECT_VARIABLE] = "variable",
                                         [VGC_OBJECT_LOCAL] = "local variable"};
     struct cpu_extent own;
-    const char *quote = access->object[0] != '\0' ? "'" : "";
+    const char *quote = access->object[0] != '\0' ? "'" : "", *space = quote[0] != '\0' ? " " : "";
     if (access->kind == VGC_OBJECT_POINTER && find_own(pe, extent->first, &own))
         snprintf(text, size, "%" PRIu64 " bytes of the block's own memory", extent->size);
     else if (access->kind == VGC_OBJECT_POINTER && access->object[0] != '\0')
@@ -98,8 +98,8 @@ static void describe_object(const struct cpu_pe *pe, const struct vgc_cpu_access
     else if (access->kind == VGC_OBJECT_POINTER)
         snprintf(text, size, "an array of %" PRIu64 " bytes at %#" PRIx64, extent->size, extent->first);
     else
-        snprintf(text, size, "%s %s%s%s of %" PRIu64 " bytes", NAMES[access->kind], quote, access->object, quote,
-                 extent->size);
+        snprintf(text, size, "%s%s%s%s%s of %" PRIu64 " bytes", NAMES[access->kind], space, quote, access->object,
+                 quote, extent->size);
 }
 
 /* Describes where an access is that misses its object. */

@@ -111,7 +111,7 @@ Cell make_local(llvm::Function &function, const Variable &variable, const Text &
     const bool is_scalar = !variable.is_array && variable.vector == 1;
     llvm::Type *type = is_scalar ? static_cast<llvm::Type *>(scalar_type(variable, function.getContext(), text))
                                  : llvm::ArrayType::get(at_entry.getInt8Ty(), bytes_of(variable, text));
-    llvm::AllocaInst *alloca = at_entry.CreateAlloca(type);
+    llvm::AllocaInst *alloca = at_entry.CreateAlloca(type, nullptr, variable.name);
     alloca->setAlignment(align_of(variable, text));
     return cell_of(variable, alloca, text);
 }
