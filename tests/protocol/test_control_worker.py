@@ -13,6 +13,7 @@ import pytest
 
 from tests.protocol.control_worker_rig import SOURCE, ControlWorkerRig, control_worker_rig
 from tests.protocol.worker_rig import needs_walls, worker_rig
+from tests.unit.cpu_rig import compile_ptx
 from vhost_backend.channels import packets
 from vhost_backend.worker_protocol.control_messages import (
     ControlClose,
@@ -26,7 +27,7 @@ from vhost_backend.worker_protocol.control_messages import (
     Terms,
 )
 from vhost_backend.worker_protocol.protocol import SandboxMode
-from virtio_proto.control.records import Function
+from virtio_proto.control.records import Function, Level
 from virtio_proto.schema import Opcode
 
 
@@ -121,6 +122,36 @@ def test_figures_have_names_and_gauges_have_thresholds() -> None:
         counts = rig.read_until(all_counted)
         assert {rig.seen.texts[name] for name in counts.counters} == {"things"}
         assert {rig.seen.texts[name]: value for name, value in counts.gauges.items()} == {"heat": 99.0}
+
+
+def test_kernels_of_ptx_modules_are_watched_as_others() -> None:
+    module = """
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.global .b8 words[7] = {104, 105, 32, 37, 100, 10, 0};
+.visible .entry prints()
+{
+    .local .align 8 .b8 values[8];
+    .reg .b64 f, a;
+    .reg .b32 x;
+    mov.u32 x, %ctaid.x;
+    st.local.u32 [values], x;
+    cvta.global.u64 f, words;
+    cvta.local.u64 a, values;
+    { .param .b64 p; .param .b64 q; .param .b32 r; st.param.b64 [p], f; st.param.b64 [q], a; call (r), vprintf, (p, q); }
+}
+"""
+    with control_worker_rig(pes=1) as rig:
+        functions = rig.load_image(compile_ptx(module)[0])
+        assert rig.open(Function.STDIO, [1], [0]).ok
+        assert rig.open(Function.PERF, [2], [0], level=Level.INFO).ok
+        rig.finish(rig.run(functions["prints"], blocks=3))
+        assert rig.release([1, 2]).ok
+        assert "".join(rig.seen.lines(1)) == "hi 0\nhi 1\nhi 2\n"
+        blocks = [(record.type, record.block) for record in rig.seen.records(2) if record.type in (1, 2)]
+        assert blocks == [(kind, block) for block in range(3) for kind in (1, 2)]
 
 
 def test_a_snapshot_shows_the_running_kernel(rig: ControlWorkerRig) -> None:
