@@ -116,19 +116,6 @@ def axis_of(array: Array, axis: int) -> int:
     return axis % dimensions
 
 
-def rows_of(array: Array, axis: int | None) -> tuple[tuple[int, ...], int, int]:
-    """Shape of a result, number of rows, and their length, for functions along the last axis; None: of all elements.
-
-    :raise errors.InvalidArgument: the axis is not the last one.
-    """
-    if axis is None:
-        return (array.size,), 1, array.size
-    if axis_of(array, axis) != len(array.shape) - 1:
-        raise InvalidArgument(f"axis {axis} of shape {array.shape}; allowed: the last axis, or None")
-    outer = int(np.prod(array.shape[:-1], dtype=np.int64))
-    return tuple(array.shape), outer, array.shape[-1]
-
-
 # ---- calls ---------------------------------------------------------------------------------------
 
 

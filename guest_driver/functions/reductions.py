@@ -18,9 +18,9 @@ from guest_driver.functions.call import (
     axes_of,
     axis_of,
     result_of,
-    rows_of,
     suffix_of,
 )
+from guest_driver.functions.rows import Rows
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -78,9 +78,9 @@ class Reductions(Group):
 class Scans(Group):
     """Running reductions of float32, float64, and integers of 32 and 64 bits.
 
-    `axis` is the last one, or None: all elements as one row. `exclusive` leaves the element itself out: the first one is
-    0 (sums), 1 (products), or the most extreme number of the type. Sums and products of integers have 64 bits. Methods
-    raise `errors.InvalidArgument` for other axes.
+    `axis` is the one along which they run, or None: all elements as one row. `exclusive` leaves the element itself out:
+    the first one is 0 (sums), 1 (products), or the most extreme number of the type. Sums and products of integers have
+    64 bits. Methods raise `errors.InvalidArgument` for axes that an array does not have.
     """
 
     def sum(self, a: Array, axis: int | None = -1, *, exclusive: bool = False, stream: Stream | None = None) -> Any:
@@ -101,11 +101,13 @@ class Scans(Group):
 
     def _scan(self, function: str, a: Array, axis: int | None, exclusive: bool, stream: Stream | None) -> Any:
         suffix = suffix_of(NUMBERS, a=a)
-        shape, outer, n = rows_of(a, axis)
+        rows = Rows(a, axis)
         call = Call(self._host, (a,), stream)
-        out = call.empty(shape, _result_type(function, suffix, a.dtype))
-        call.run(f"scan.{function}_{suffix}", In(a), Out(out), outer, n, int(exclusive))
-        return out
+        out = call.empty(rows.shape, _result_type(function, suffix, a.dtype))
+        call.run(
+            f"scan.{function}_{suffix}", In(rows.packed(call, a)), Out(out), rows.count, rows.length, int(exclusive)
+        )
+        return rows.unpacked(call, out)
 
 
 def _product(lengths: tuple[int, ...]) -> int:

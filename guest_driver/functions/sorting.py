@@ -14,9 +14,9 @@ from guest_driver.functions.call import (
     Group,
     check_arrays,
     check_shape,
-    rows_of,
     suffix_of,
 )
+from guest_driver.functions.rows import Rows
 from guest_driver.memory import DeviceArray
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ VALUE_BYTES = (1, 2, 4, 8)
 class Sorting(Group):
     """Sorts keys of float32, float64, and integers of 32 and 64 bits; NaN comes last, in both orders.
 
-    `axis` is the last one, or None: all elements as one row. Methods raise `errors.InvalidArgument` for other axes.
+    `axis` is the one along which rows are sorted, or None: all elements as one row. Methods raise
+    `errors.InvalidArgument` for axes that an array does not have.
     """
 
     def sort(self, a: Array, axis: int | None = -1, *, descending: bool = False, stream: Stream | None = None) -> Any:
@@ -47,7 +48,7 @@ class Sorting(Group):
     def pairs(
         self, keys: Array, values: Array, *, descending: bool = False, stream: Stream | None = None
     ) -> tuple[Any, Any]:
-        """Sorts each row of keys, and values along with them; equal keys stay in order. Returns new arrays.
+        """Sorts keys along the last axis, and values along with them; equal keys stay in order. Returns new arrays.
 
         :param values: array of the keys' shape, of any type with elements of 1, 2, 4 or 8 bytes.
         :raise errors.InvalidArgument: the shapes differ.
@@ -58,11 +59,11 @@ class Sorting(Group):
         size = values.dtype.itemsize
         if size not in VALUE_BYTES or values.dtype.hasobject:
             raise TypeError(f"values has elements of {values.dtype}; allowed: types of 1, 2, 4 or 8 bytes")
-        _, outer, n = rows_of(keys, -1)
+        rows = Rows(keys, -1)
         call = Call(self._host, (keys, values), stream)
         sorted_keys, sorted_values = call.empty(keys.shape, keys.dtype), call.empty(values.shape, values.dtype)
         arrays = (In(keys), In(values), Out(sorted_keys), Out(sorted_values))
-        call.run(f"sort.pairs_{suffix}", *arrays, outer, n, size, int(descending))
+        call.run(f"sort.pairs_{suffix}", *arrays, rows.count, rows.length, size, int(descending))
         return sorted_keys, sorted_values
 
     def unique(self, a: Array) -> Any:
@@ -81,8 +82,8 @@ class Sorting(Group):
     def _rows(
         self, name: str, a: Array, dtype: np.dtype[Any], axis: int | None, *, descending: bool, stream: Stream | None
     ) -> Any:
-        shape, outer, n = rows_of(a, axis)
+        rows = Rows(a, axis)
         call = Call(self._host, (a,), stream)
-        out = call.empty(shape, dtype)
-        call.run(name, In(a), Out(out), outer, n, int(descending))
-        return out
+        out = call.empty(rows.shape, dtype)
+        call.run(name, In(rows.packed(call, a)), Out(out), rows.count, rows.length, int(descending))
+        return rows.unpacked(call, out)
