@@ -41,6 +41,14 @@ class ArrayMethods:
         """Positions of the largest elements, as ``numpy.argmax``: int64."""
         return _apply("argmax", self, axis, keepdims=keepdims)
 
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Whether elements are true, or not 0, as ``numpy.any``."""
+        return _apply("any", self, axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """Whether all elements are true, or not 0, as ``numpy.all``."""
+        return _apply("all", self, axis, keepdims=keepdims)
+
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         """Means, as ``numpy.mean``."""
         return _apply("mean", self, axis, keepdims=keepdims)

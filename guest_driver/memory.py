@@ -195,6 +195,19 @@ class ArrayFunctions(Protocol):
     def convert(self, array: DeviceArray, dtype: DTypeLike) -> DeviceArray:
         """Converts the elements to another type, in a new array."""
 
+    def select(self, array: DeviceArray, index: Any) -> DeviceArray:
+        """Copies what a mask, or indices along the first axis, name to a new array.
+
+        :raise TypeError: the index is no array of bool or integers.
+        :raise errors.InvalidArgument: a mask has a different shape.
+        """
+
+    def assign(self, array: DeviceArray, mask: Any, value: Any) -> None:
+        """Changes elements where a mask is true to one value.
+
+        :raise errors.InvalidArgument: the mask has a different shape.
+        """
+
 
 class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
     """Array on the device, with numpy's shape and dtype, in C order.
@@ -229,20 +242,28 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
     def __getitem__(self, index: Any) -> DeviceArray:
         """Part that lies in one piece; it shares this array's memory and keeps it alive.
 
-        :param index: whole numbers for the first axes, and at most one slice in steps of 1 behind them.
+        An array as index, of bool or of whole numbers along the first axis, makes a copy of what it names.
+
+        :param index: whole numbers for the first axes, and at most one slice in steps of 1 behind them; or an array.
         :raise IndexError: an axis does not have the number, or there are more numbers than axes.
         :raise TypeError: it is a different kind of index, or the part does not lie in one piece.
         """
+        if _is_array(index):
+            return self._functions.select(self, index)
         first, shape = part_of(self.shape, index)
         return ArrayView(self, shape, first)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Fills a part with a number, or copies an array of the part's shape there.
 
-        Device arrays have the same type, others are converted. Errors are those of reading the part, `set` and `fill`.
+        Device arrays have the same type, others are converted. Where an array of bool is the index, elements become one
+        number. Errors are those of reading the part, `set` and `fill`.
         """
         import numpy as np
 
+        if _is_array(index):
+            self._functions.assign(self, index, value)
+            return
         part = self[index]
         if isinstance(value, DeviceArray):
             part.check_like(value)
@@ -409,6 +430,11 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
                 f"an array of {array.dtype} with shape {array.shape}; on the device it is {self.dtype} with shape "
                 f"{self.shape}"
             )
+
+
+def _is_array(index: Any) -> bool:
+    """Whether an index is an array with dimensions, not a number."""
+    return bool(getattr(index, "shape", None)) and hasattr(index, "dtype")
 
 
 class ArrayView(DeviceArray):

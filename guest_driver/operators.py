@@ -38,7 +38,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 
 class ArrayOperators:
-    """Operators of arithmetic and comparison, of single elements as in numpy, and matrix products.
+    """Operators of arithmetic, comparison and truth values, of single elements as in numpy, and matrix products.
 
     Arrays can be keys of dictionaries, by their identity.
     """
@@ -51,6 +51,10 @@ class ArrayOperators:
     __ifloordiv__ = _in_place("floor_divide")
     __mod__, __rmod__, __imod__ = _binary("remainder"), _reflected("remainder"), _in_place("remainder")
     __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
+    __and__, __rand__, __iand__ = _binary("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __invert__ = _unary("invert")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __lt__, __le__, __gt__, __ge__ = (_binary(name) for name in ("less", "less_equal", "greater", "greater_equal"))
     __neg__, __pos__, __abs__ = _unary("negative"), _unary("positive"), _unary("absolute")

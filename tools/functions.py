@@ -36,7 +36,8 @@ A call is a launch of one block of one thread; the host cuts it into pieces for 
 that it takes counts towards the VM's memory while it runs. In Python, `device.blas.gemm(a, b)` and the like fill the parameters in
 ([guest.md](guest.md#built-in-functions)). `vgc functions` lists those of a host.
 
-Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64` integers. Factors are doubles for all types.
+Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64` integers, and `b8` truth values: bytes, of
+which 0 is false and all others are true; results are 0 and 1. Factors are doubles for all types.
 """
 
 

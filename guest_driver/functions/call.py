@@ -31,6 +31,8 @@ REALS: Final = ("f32", "f64")
 FLOATS: Final = ("f16", "f32", "f64")
 INTEGERS: Final = ("i32", "i64", "u32", "u64")
 NUMBERS: Final = (*REALS, *INTEGERS)
+NUMBERS_AND_BOOL: Final = (*NUMBERS, "b8")
+BOOL: Final = np.dtype(bool)
 
 MOST_SENT: Final = 1 << 16
 """Bytes of numpy arrays that one request takes along to arrays on the device; more are copied there before."""

@@ -61,3 +61,17 @@ class DeviceHost:
         from guest_driver.functions.elementwise import Elementwise
 
         return Elementwise(self).convert(array, dtype)  # type: ignore[no-any-return]
+
+    def select(self, array: DeviceArray, index: Any) -> DeviceArray:
+        """See `memory.ArrayFunctions`."""
+        from guest_driver.functions.selection import Selection
+
+        select = Selection(self)
+        choose = select.masked if index.dtype.kind == "b" else select.take
+        return choose(array, index)  # type: ignore[no-any-return]
+
+    def assign(self, array: DeviceArray, mask: Any, value: Any) -> None:
+        """See `memory.ArrayFunctions`."""
+        from guest_driver.functions.elementwise import Elementwise
+
+        Elementwise(self).assign(array, value, mask)

@@ -11,6 +11,7 @@ import numpy as np
 from guest_driver.arguments import In, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import (
+    BOOL,
     FLOATS,
     INTEGERS,
     TYPES,
@@ -27,15 +28,32 @@ from guest_driver.memory import DeviceArray
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from guest_driver.functions.host import Host
     from guest_driver.stream import Stream
 
 Operand: TypeAlias = "Array | complex | np.generic"
 
 ALL: Final = (*FLOATS, *INTEGERS)
+ALL_AND_BOOL: Final = (*ALL, "b8")
 COMPARISONS: Final = frozenset(["equal", "not_equal", "less", "less_equal"])
+LOGICAL: Final = frozenset(["logical_and", "logical_or", "logical_xor"])
+OF_BOOL: Final = {
+    "add": "maximum",
+    "multiply": "minimum",
+    "logical_and": "minimum",
+    "logical_or": "maximum",
+    "logical_xor": "not_equal",
+    "bitwise_and": "minimum",
+    "bitwise_or": "maximum",
+    "bitwise_xor": "not_equal",
+}
+"""Functions of the host that give the results of others for truth values."""
+
 ALLOWED: Final[dict[str, Sequence[str]]] = (
-    dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), ALL)
-    | dict.fromkeys(COMPARISONS, ALL)
+    dict.fromkeys(("add", "multiply", "maximum", "minimum"), ALL_AND_BOOL)
+    | dict.fromkeys(("subtract",), ALL)
+    | dict.fromkeys((*COMPARISONS, *LOGICAL, "logical_not"), ALL_AND_BOOL)
+    | dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "invert"), ("b8",))
     | dict.fromkeys(("negative", "absolute", "square", "sign"), ALL)
     | dict.fromkeys(("divide", "power", "sqrt", "reciprocal", "exp", "log", "sin", "cos", "tanh"), FLOATS)
     | dict.fromkeys(("floor", "ceil", "rint", "trunc"), FLOATS)
@@ -44,7 +62,7 @@ ALLOWED: Final[dict[str, Sequence[str]]] = (
 """Functions, and the types that they take."""
 
 FLOAT_RESULTS: Final = frozenset(["divide", "sqrt", "exp", "log", "sin", "cos", "tanh", "rint"])
-"""Functions that numpy computes in float64 for integers."""
+"""Functions that numpy computes in float64 for integers, and in float16 for bool unless they have two operands."""
 
 MOST_AXES: Final = 4
 CONVERSIONS: Final = {dtype: number for number, dtype in enumerate(TYPES)}
@@ -70,7 +88,7 @@ def _binary(name: str, summary: str) -> Callable[..., Any]:
 
 
 class Elementwise(Group):
-    """Functions of single elements of floats, and of integers of 32 and 64 bits.
+    """Functions of single elements of floats, of integers of 32 and 64 bits, and of bool.
 
     Operands are arrays and numbers; they are broadcast and converted as numpy does. After merging axes that all arrays
     broadcast alike there are at most four. `out` is an array for the result; without a stream, operands may overlap it.
@@ -89,6 +107,14 @@ class Elementwise(Group):
     not_equal = _binary("not_equal", "Whether elements differ: bool")
     less = _binary("less", "Whether elements of a are less: bool")
     less_equal = _binary("less_equal", "Whether elements of a are less or equal: bool")
+    logical_and = _binary("logical_and", "Whether both elements are true, or not 0: bool")
+    logical_or = _binary("logical_or", "Whether an element is true, or not 0: bool")
+    logical_xor = _binary("logical_xor", "Whether one element alone is true, or not 0: bool")
+    bitwise_and = _binary("bitwise_and", "Whether both elements of bool are true")
+    bitwise_or = _binary("bitwise_or", "Whether an element of bool is true")
+    bitwise_xor = _binary("bitwise_xor", "Whether one element of bool alone is true")
+    logical_not = _unary("logical_not", "Whether elements are false, or 0: bool")
+    invert = _unary("invert", "Whether elements of bool are false")
     negative = _unary("negative", "Elements with the other sign")
     absolute = _unary("absolute", "Absolute values")
     square = _unary("square", "Squares")
@@ -107,6 +133,8 @@ class Elementwise(Group):
 
     def convert(self, a: Array, dtype: DTypeLike, *, stream: Stream | None = None) -> Any:
         """Elements of another type, as ``a.astype(dtype)``; out of range, floats become the nearest integer, NaN 0.
+
+        All but 0 become true.
 
         :raise TypeError: a type is not among those of functions.
         """
@@ -128,19 +156,55 @@ class Elementwise(Group):
         :raise errors.InvalidArgument: the shapes cannot be broadcast, or `out` has a different shape.
         """
         operands = tuple(map(operand_of, operands))
+        if name in ("logical_not", "invert"):
+            _loop_type(name, operands)
+            name, operands = "equal", (*operands, False)
         if name in COMPARISONS:
             operands = _comparable(operands)
         dtype = _loop_type(name, operands)
+        result_type = BOOL if name in COMPARISONS else dtype
+        function = OF_BOOL.get(name, name) if dtype == BOOL else name
         arrays = self.common(*operands, dtype=dtype)
+        return self._run(f"math.{function}_{TYPES[dtype]}", arrays, result_type, out, stream)
+
+    def where(self, condition: Operand, a: Operand, b: Operand, *, stream: Stream | None = None) -> Any:
+        """Elements of a where a condition is true, or not 0, and of b elsewhere, as ``numpy.where``.
+
+        :raise TypeError: the type of a and b is not available. :raise errors.InvalidArgument: shapes cannot be broadcast.
+        """
+        return self._where(condition, a, b, None, stream)
+
+    def assign(self, out: DeviceArray, value: Operand, mask: Array) -> None:
+        """Changes elements of an array where a mask is true to one number, as ``out[mask] = value``.
+
+        :raise TypeError: there are several values. :raise errors.InvalidArgument: the mask has a different shape.
+        """
+        check_mask(out, mask)
+        if np.ndim(value):
+            raise TypeError(f"values of shape {np.shape(value)} where a mask is true; allowed: one number")
+        number = value if isinstance(value, DeviceArray) else np.asarray(value).astype(out.dtype)
+        places = mask.reshape((*mask.shape, *(1,) * (len(out.shape) - len(mask.shape))))
+        self._where(places, number, out, out, None)
+
+    def _where(self, condition: Operand, a: Operand, b: Operand, out: DeviceArray | None, stream: Stream | None) -> Any:
+        condition, a, b = map(operand_of, (condition, a, b))
+        dtype = _promoted((a, b)) if out is None else out.dtype
+        if dtype not in TYPES:
+            raise TypeError(f"where of elements of {dtype}; allowed: {dtypes_of(ALL_AND_BOOL)}")
+        arrays = [self._as(condition, BOOL), *self.common(a, b, dtype=dtype)]
+        return self._run(f"math.where_{TYPES[dtype]}", arrays, dtype, out, stream)
+
+    def _run(
+        self, function: str, arrays: list[Array], result_type: np.dtype[Any], out: Array | None, stream: Stream | None
+    ) -> Any:
         if stream is None:  # otherwise a copy would not wait for the stream's work, and the host refuses the call
             arrays = [array.copy() if _is_overwritten(array, out) else array for array in arrays]
         shape = _broadcast([array.shape for array in arrays])
-        result_type = np.dtype(bool) if name in COMPARISONS else dtype
         call = Call(self._host, (*arrays, out), stream)
         result = self._room(call, out, shape, result_type)
         lengths, strides = _merged(shape, [array.shape for array in arrays])
         values = [value for array, steps in zip(arrays, strides, strict=True) for value in (In(array), *steps)]
-        call.run(f"math.{name}_{TYPES[dtype]}", *lengths, *values, Out(result))
+        call.run(function, *lengths, *values, Out(result))
         if out is None:
             return result_of(result)
         if out is not result:
@@ -166,10 +230,36 @@ class Elementwise(Group):
     def _convert(call: Call, a: Array, out: Array) -> None:
         for array in (a, out):
             if array.dtype not in TYPES:
-                raise TypeError(f"elements of {array.dtype} in a conversion; allowed: {dtypes_of(ALL)}")
+                raise TypeError(f"elements of {array.dtype} in a conversion; allowed: {dtypes_of(ALL_AND_BOOL)}")
         lengths, (steps,) = _merged(a.shape, [a.shape])
         name = f"math.convert_{TYPES[a.dtype]}"
         call.run(name, *lengths, In(a), *steps, Out(out), CONVERSIONS[out.dtype])
+
+
+def check_mask(array: Array, mask: Array) -> None:
+    """Checks that a mask chooses parts of an array.
+
+    :raise TypeError: it is no array of bool. :raise errors.InvalidArgument: its shape is not that of the first axes.
+    """
+    if mask.dtype != BOOL:
+        raise TypeError(f"an index of {mask.dtype} with shape {mask.shape}; allowed: bool")
+    axes = len(mask.shape)
+    if mask.shape != array.shape[:axes]:
+        raise InvalidArgument(
+            f"a mask of shape {mask.shape} for an array of shape {array.shape}; allowed: that shape, or its first lengths"
+        )
+
+
+def converted(host: Host, array: Array, dtype: np.dtype[Any], stream: Stream | None = None) -> Array:
+    """Array with elements of another type: the given one if it has them; numpy arrays are converted in the guest.
+
+    :raise TypeError: a device array's type is not among those of functions.
+    """
+    if array.dtype == dtype:
+        return array
+    if not isinstance(array, DeviceArray):
+        return array.astype(dtype)
+    return Elementwise(host).convert(array, dtype, stream=stream)  # type: ignore[no-any-return]
 
 
 def operand_of(value: Any) -> Any:
@@ -195,12 +285,14 @@ def _promoted(operands: Sequence[Operand]) -> np.dtype[Any]:
 def _loop_type(name: str, operands: Sequence[Operand]) -> np.dtype[Any]:
     """Type that a function converts its operands to."""
     dtype = _promoted(operands)
-    if name in FLOAT_RESULTS and TYPES.get(dtype) in INTEGERS:
+    if name in FLOAT_RESULTS and dtype == BOOL and len(operands) == 1:
+        return np.dtype(np.float16)
+    if name in FLOAT_RESULTS and TYPES.get(dtype) in (*INTEGERS, "b8"):
         return np.dtype(np.float64)
     if TYPES.get(dtype) not in ALLOWED[name] or (name in COMPARISONS and _loses_digits(dtype, operands)):
         given = " and ".join(str(getattr(operand, "dtype", type(operand).__name__)) for operand in operands)
         raise TypeError(f"{name} of {given}; allowed: {dtypes_of(ALLOWED[name])}, see DeviceArray.astype")
-    return dtype
+    return BOOL if name in LOGICAL else dtype
 
 
 def _comparable(operands: Sequence[Operand]) -> tuple[Operand, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from guest_driver.functions.host import Host
     from guest_driver.functions.random_numbers import RandomNumbers
     from guest_driver.functions.reductions import Reductions, Scans
+    from guest_driver.functions.selection import Selection
     from guest_driver.functions.sorting import Sorting
     from guest_driver.functions.sparse import Sparse
 
@@ -53,6 +54,13 @@ class BuiltinFunctions(ABC):
         from guest_driver.functions.reductions import Scans
 
         return Scans(self._host)
+
+    @property
+    def select(self) -> Selection:
+        """Choosing elements."""
+        from guest_driver.functions.selection import Selection
+
+        return Selection(self._host)
 
     @property
     def sort(self) -> Sorting:

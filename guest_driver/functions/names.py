@@ -13,11 +13,20 @@ TYPES: Final = {
     "i64": "int64",
     "u32": "uint32",
     "u64": "uint64",
+    "b8": "bool",
 }
 """numpy's names of element types, by their suffixes."""
 
 METHODS: Final[dict[str, tuple[str, ...]]] = {
     "blas.gemm": ("blas.gemm", "blas.matmul"),
+    "reduce.sum": ("reduce.sum", "reduce.count_nonzero"),
+    "reduce.min": ("reduce.min", "reduce.all"),
+    "reduce.max": ("reduce.max", "reduce.any"),
+    "math.minimum": ("math.minimum", "math.logical_and", "math.bitwise_and"),
+    "math.maximum": ("math.maximum", "math.logical_or", "math.bitwise_or"),
+    "math.not_equal": ("math.not_equal", "math.logical_xor", "math.bitwise_xor"),
+    "math.equal": ("math.equal", "math.logical_not", "math.invert"),
+    "select.take": ("select.take", "select.masked"),
     "sort.keys": ("sort.sort",),
     "fft.c2c": ("fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn"),
     "fft.r2c": ("fft.rfft", "fft.rfft2", "fft.rfftn"),

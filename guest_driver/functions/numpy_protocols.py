@@ -12,18 +12,22 @@ import numpy as np
 
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.blas import Blas
-from guest_driver.functions.call import FLOATS, TYPES, dtypes_of
+from guest_driver.functions.call import FLOATS, TYPES, axis_of, dtypes_of
 from guest_driver.functions.counting import Counting
 from guest_driver.functions.elementwise import ALLOWED, Elementwise, operand_of
 from guest_driver.functions.fft import Fourier
 from guest_driver.functions.host import Host
 from guest_driver.functions.joining import concatenate, stack
 from guest_driver.functions.reductions import Reductions, Scans
+from guest_driver.functions.selection import Selection
 from guest_driver.functions.sorting import Sorting
 from guest_driver.memory import DeviceArray
 
 SWAPPED: Final[dict[np.ufunc, str]] = {np.greater: "less", np.greater_equal: "less_equal"}
 FOLDS: Final[dict[np.ufunc, str]] = {np.add: "sum", np.multiply: "prod", np.minimum: "min", np.maximum: "max"}
+LOGICAL_FOLDS: Final[dict[np.ufunc, str]] = {np.logical_and: "all", np.logical_or: "any"}
+"""Universal functions whose reduction alone is available."""
+
 TRANSFORMS: Final = (
     "fft",
     "ifft",
@@ -57,7 +61,7 @@ class NumpyProtocols:
         if method == "__call__" and options.keys() <= {"out"}:
             (out,) = options.get("out", (None,))
             return self._apply(ufunc, operands, out)
-        if method == "reduce" and ufunc in FOLDS:
+        if method == "reduce" and ufunc in FOLDS | LOGICAL_FOLDS:
             return _with(f"numpy.{ufunc.__name__}.reduce", self._fold(Reductions, ufunc), operands, options)
         if method == "accumulate" and ufunc in FOLDS:
             return _with(f"numpy.{ufunc.__name__}.accumulate", self._fold(Scans, ufunc), operands, options)
@@ -78,7 +82,7 @@ class NumpyProtocols:
         return Elementwise(self._host).apply(name, *ordered, out=out)
 
     def _fold(self, group: type[Reductions | Scans], ufunc: np.ufunc) -> Callable[..., Any]:
-        fold = getattr(group(self._host), FOLDS[ufunc])
+        fold = getattr(group(self._host), (FOLDS | LOGICAL_FOLDS)[ufunc])
         if group is Scans:
             return lambda array, axis=0: fold(array, axis)
         return lambda array, axis=0, keepdims=False: fold(array, axis, keepdims=keepdims)
@@ -100,9 +104,15 @@ class NumpyProtocols:
     def _handlers(self) -> dict[str, Callable[..., Any]]:
         """Functions by the names that numpy has for them."""
         reduce, scan = Reductions(self._host), Scans(self._host)
-        sort, count = Sorting(self._host), Counting(self._host)
+        sort, count, select = Sorting(self._host), Counting(self._host), Selection(self._host)
         return {
             **{name: getattr(reduce, name) for name in ("sum", "prod", "min", "max", "argmin", "argmax")},
+            **{name: getattr(reduce, name) for name in ("any", "all", "count_nonzero")},
+            "where": self._where,
+            "nonzero": self._nonzero,
+            "flatnonzero": select.nonzero,
+            "take": self._take,
+            "extract": lambda condition, arr: select.take(arr.reshape(-1), select.nonzero(condition)),
             **{old: getattr(reduce, new) for old, new in (("amin", "min"), ("amax", "max"))},
             **{f"fft.{name}": getattr(Fourier(self._host), name) for name in TRANSFORMS},
             "cumsum": lambda a, axis=None: scan.sum(a, axis),
@@ -177,6 +187,27 @@ class NumpyProtocols:
     def _norm(self, x: DeviceArray) -> Any:
         floats = x if x.dtype.kind == "f" else Elementwise(self._host).convert(x, np.float64)
         return Blas(self._host).nrm2(floats)
+
+    def _where(self, condition: Any, *choices: Any) -> Any:
+        if not choices:
+            return self._nonzero(condition)
+        return Elementwise(self._host).where(condition, *choices)
+
+    def _nonzero(self, a: DeviceArray) -> tuple[Any, ...]:
+        """Positions along each axis."""
+        math, places = Elementwise(self._host), Selection(self._host).nonzero(a)
+        found: list[Any] = []
+        for length in reversed(a.shape[1:]):
+            found.insert(0, math.remainder(places, length))
+            places = math.floor_divide(places, length)
+        return (places, *found)
+
+    def _take(self, a: Any, indices: Any, axis: int | None = None) -> Any:
+        array = a.reshape(-1) if axis is None else a
+        if axis is not None and axis_of(array, axis) != 0:
+            raise InvalidArgument(f"axis {axis} of shape {array.shape}; allowed: the first axis, or None")
+        places = indices if isinstance(indices, DeviceArray) else np.asarray(indices)
+        return Selection(self._host).take(array, places)
 
     def _empty_like(self, prototype: DeviceArray, dtype: Any = None, shape: Any = None) -> DeviceArray:
         lengths = prototype.shape if shape is None else shape

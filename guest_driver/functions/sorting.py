@@ -9,6 +9,8 @@ import numpy as np
 from guest_driver.arguments import In, Out
 from guest_driver.functions.call import (
     NUMBERS,
+    NUMBERS_AND_BOOL,
+    TYPES,
     Array,
     Call,
     Group,
@@ -16,6 +18,7 @@ from guest_driver.functions.call import (
     check_shape,
     suffix_of,
 )
+from guest_driver.functions.elementwise import converted
 from guest_driver.functions.rows import Rows
 from guest_driver.memory import DeviceArray
 
@@ -27,7 +30,7 @@ VALUE_BYTES = (1, 2, 4, 8)
 
 
 class Sorting(Group):
-    """Sorts keys of float32, float64, and integers of 32 and 64 bits; NaN comes last, in both orders.
+    """Sorts keys of float32, float64, integers of 32 and 64 bits, and bool; NaN comes last, in both orders.
 
     `axis` is the one along which rows are sorted, or None: all elements as one row. Methods raise
     `errors.InvalidArgument` for axes that an array does not have.
@@ -35,15 +38,16 @@ class Sorting(Group):
 
     def sort(self, a: Array, axis: int | None = -1, *, descending: bool = False, stream: Stream | None = None) -> Any:
         """Sorts each row, as ``numpy.sort``; returns a new array."""
-        suffix = suffix_of(NUMBERS, a=a)
-        return self._rows(f"sort.keys_{suffix}", a, a.dtype, axis, descending=descending, stream=stream)
+        keys = self._numbers(a, stream)
+        result = self._rows("sort.keys", keys, keys.dtype, axis, descending=descending, stream=stream)
+        return converted(self._host, result, a.dtype, stream)
 
     def argsort(
         self, a: Array, axis: int | None = -1, *, descending: bool = False, stream: Stream | None = None
     ) -> Any:
         """Positions that would sort each row, as ``numpy.argsort(kind="stable")``: int64."""
-        suffix = suffix_of(NUMBERS, a=a)
-        return self._rows(f"sort.argsort_{suffix}", a, np.dtype(np.int64), axis, descending=descending, stream=stream)
+        keys = self._numbers(a, stream)
+        return self._rows("sort.argsort", keys, np.dtype(np.int64), axis, descending=descending, stream=stream)
 
     def pairs(
         self, keys: Array, values: Array, *, descending: bool = False, stream: Stream | None = None
@@ -71,13 +75,19 @@ class Sorting(Group):
 
         A result on the device shares memory that has room for all elements of `a`.
         """
-        suffix = suffix_of(NUMBERS, a=a)
-        call = Call(self._host, (a,))
-        out, count = call.empty((a.size,), a.dtype), call.empty((1,), np.int64)
-        call.run(f"sort.unique_{suffix}", In(a), a.size, Out(out), Out(count))
+        keys = self._numbers(a)
+        call = Call(self._host, (keys,))
+        found, count = call.empty((a.size,), keys.dtype), call.empty((1,), np.int64)
+        call.run(f"sort.unique_{TYPES[keys.dtype]}", In(keys), a.size, Out(found), Out(count))
+        out = converted(self._host, found, a.dtype)
         if isinstance(out, DeviceArray) and isinstance(count, DeviceArray):
             return out.first(int(count.get()[0]))
         return out[: int(count[0])].copy()
+
+    def _numbers(self, a: Array, stream: Stream | None = None) -> Array:
+        """Keys that the host sorts: the array, or numbers for its truth values."""
+        suffix = suffix_of(NUMBERS_AND_BOOL, a=a)
+        return converted(self._host, a, np.dtype(np.uint32), stream) if suffix == "b8" else a
 
     def _rows(
         self, name: str, a: Array, dtype: np.dtype[Any], axis: int | None, *, descending: bool, stream: Stream | None
@@ -85,5 +95,7 @@ class Sorting(Group):
         rows = Rows(a, axis)
         call = Call(self._host, (a,), stream)
         out = call.empty(rows.shape, dtype)
-        call.run(name, In(rows.packed(call, a)), Out(out), rows.count, rows.length, int(descending))
+        call.run(
+            f"{name}_{TYPES[a.dtype]}", In(rows.packed(call, a)), Out(out), rows.count, rows.length, int(descending)
+        )
         return rows.unpacked(call, out)

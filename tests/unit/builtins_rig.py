@@ -42,6 +42,7 @@ DTYPES: Final[dict[str, Any]] = {
     "i64": np.int64,
     "u32": np.uint32,
     "u64": np.uint64,
+    "b8": np.bool_,
 }
 
 ffi: Final = cffi.FFI()

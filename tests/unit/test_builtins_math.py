@@ -17,12 +17,14 @@ from tests.unit.builtins_rig import DTYPES, Array
 FLOATS: Final = ("f16", "f32", "f64")
 INTEGERS: Final = ("i32", "i64", "u32", "u64")
 TYPES: Final = FLOATS + INTEGERS
+TYPES_AND_BOOL: Final = (*TYPES, "b8")
 NUMBERS: Final = {name: number for number, name in enumerate(DTYPES)}
 """Numbers of types, for the parameter `to`."""
 
 COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
 BINARY: Final = {
-    **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", *COMPARISONS), TYPES),
+    **dict.fromkeys(("add", "subtract", "multiply"), TYPES),
+    **dict.fromkeys(("maximum", "minimum", *COMPARISONS), TYPES_AND_BOOL),
     "divide": FLOATS,
     **dict.fromkeys(("floor_divide", "remainder"), INTEGERS),
 }
@@ -44,6 +46,8 @@ def rows(functions: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 
 def edges(dtype: str) -> Array:
     """Numbers at which functions change their ways."""
+    if dtype == "b8":
+        return np.array([False, True])
     if dtype in INTEGERS:
         limits = np.iinfo(DTYPES[dtype])
         near = [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2, *range(8)]
@@ -58,6 +62,8 @@ def edges(dtype: str) -> Array:
 
 def numbers(count: int, dtype: str, seed: int = 0) -> Array:
     random = np.random.default_rng(seed)
+    if dtype == "b8":
+        return random.random(count) < 0.5
     if dtype in FLOATS:
         return (random.standard_normal(count) * 4).astype(DTYPES[dtype])
     limits = np.iinfo(DTYPES[dtype])
@@ -154,8 +160,8 @@ def test_power_is_near_the_exact_value(dtype: str) -> None:
     assert_near(pairs("power", dtype, a, a), exact, 1)
 
 
-@pytest.mark.parametrize("to", TYPES)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("to", TYPES_AND_BOOL)
+@pytest.mark.parametrize("dtype", TYPES_AND_BOOL)
 def test_conversion_is_that_of_numpy(dtype: str, to: str) -> None:
     a = np.concatenate([edges(dtype), numbers(3000, dtype)])
     if dtype == "f64":  # halves between two, a little more, a little less
@@ -170,6 +176,64 @@ def test_conversion_is_that_of_numpy(dtype: str, to: str) -> None:
     values = layout(shape, a=dense(shape)) | {"to": NUMBERS[to]}
     found = rig.call(f"math.convert_{dtype}", a=a, out=np.zeros(a.size, DTYPES[to]), **values)["out"]
     assert_same("convert", found, wanted)
+
+
+def flags(count: int, seed: int = 0) -> Array:
+    """Truth values as bytes, of which all but 0 are true."""
+    random = np.random.default_rng(seed)
+    return np.where(random.random(count) < 0.5, 0, random.integers(1, 256, count)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", *COMPARISONS])
+def test_all_bytes_but_0_are_true(name: str) -> None:
+    a, b = flags(2000, 1), flags(3, 2) | np.array([0, 1, 6], np.uint8)
+    found = pairs(name, "b8", a, b).view(np.uint8)
+    assert np.array_equal(found, by_numpy(name, a[:, None] != 0, b[None, :] != 0).view(np.uint8))
+
+
+@pytest.mark.parametrize("to", ["b8", "f16", "i64"])
+def test_bytes_are_converted_to_0_and_1(to: str) -> None:
+    a = flags(2000)
+    shape = (1, 1, 1, a.size)
+    values = layout(shape, a=dense(shape)) | {"to": NUMBERS[to]}
+    found = rig.call("math.convert_b8", a=a, out=np.zeros(a.size, DTYPES[to]), **values)["out"]
+    assert found.tobytes() == (a != 0).astype(DTYPES[to]).tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES_AND_BOOL)
+@pytest.mark.parametrize("pes", rig.PES)
+@pytest.mark.parametrize(
+    ("condition", "a", "b"),
+    [
+        ((0, 0, LARGE, 1), (0, 0, LARGE, 1), (0, 0, LARGE, 1)),
+        ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 0, 0)),
+        ((0, 0, 0, 1), (0, 0, 0, 0), (0, 0, 1, 3)),
+        ((0, 0, 0, 0), (0, 0, LARGE, 1), (0, 0, 1, 0)),
+    ],
+)
+def test_where_copies_elements_as_they_are(dtype: str, pes: int, condition: Shape, a: Shape, b: Shape) -> None:
+    shape = (1, 1, 3, LARGE)
+    bits = np.dtype(f"u{np.dtype(DTYPES[dtype]).itemsize}")
+    random = np.random.default_rng(0)
+    left, right = (np.frombuffer(random.bytes(extent(shape, each) * bits.itemsize), bits) for each in (a, b))
+    flag = flags(extent(shape, condition))
+    where = layout(shape, condition=condition, a=a, b=b)
+    found = rig.call(f"math.where_{dtype}", pes, condition=flag, a=left, b=right, out=np.zeros(shape, bits), **where)
+    wanted = np.where(view(flag, shape, condition) != 0, view(left, shape, a), view(right, shape, b))
+    assert np.array_equal(found["out"], wanted)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_where_may_write_to_an_input(name: str) -> None:
+    a, b, condition = numbers(700, "f32", 1), numbers(700, "f32", 2), flags(700)
+    buffers = {"a": rig.Buffer(a.tobytes()), "b": rig.Buffer(b.tobytes()), "condition": rig.Buffer(condition.tobytes())}
+    shape = (1, 1, 1, 700)
+    builtin = rig.named("math.where_f32")
+    addresses = {key: buffer.address for key, buffer in buffers.items()} | {"out": buffers[name].address}
+    block = rig.pack(builtin, layout(shape, condition=dense(shape), a=dense(shape), b=dense(shape)) | addresses)
+    rig.check(builtin, block)
+    rig.run(builtin, block)
+    assert np.array_equal(np.frombuffer(buffers[name].content(), np.float32), np.where(condition != 0, a, b))
 
 
 @st.composite
@@ -284,9 +348,9 @@ def test_conversion_in_place_is_that_of_a_copy(dtype: str, to: str) -> None:
 def checked(name: str, shape: Shape, **values: int) -> list[tuple[int, int, int]]:
     """Checks a call whose inputs have no gaps unless their strides are given."""
     builtin = rig.named(f"math.{name}")
-    strides = layout(shape, a=dense(shape), b=dense(shape))
+    strides = layout(shape, a=dense(shape), b=dense(shape), condition=dense(shape))
     known = {param.name for param in rig.params_of(builtin)}
-    all_values = {"a": 0x10000, "b": 0x20000, "out": 0x30000} | strides | values
+    all_values = {"a": 0x10000, "b": 0x20000, "out": 0x30000, "condition": 0x40001} | strides | values
     return rig.check(builtin, rig.pack(builtin, {key: value for key, value in all_values.items() if key in known}))
 
 
@@ -297,6 +361,12 @@ def test_ranges_end_with_the_last_element() -> None:
         (0x30000, 4 * 120, 14),
     ]
     assert checked("less_f64", (1, 1, 1, 7)) == [(0x10000, 56, 4), (0x20000, 56, 9), (0x30000, 7, 14)]
+    assert checked("where_f64", (1, 1, 1, 7), condition_stride3=2) == [
+        (0x40001, 13, 4),
+        (0x10000, 56, 9),
+        (0x20000, 56, 14),
+        (0x30000, 56, 19),
+    ]
     assert checked("convert_i32", (1, 1, 1, 7), to=NUMBERS["f64"]) == [(0x10000, 28, 4), (0x30000, 56, 9)]
 
 
@@ -330,8 +400,11 @@ FLAT: Final = {f"{name}_stride{axis}": 0 for name in "ab" for axis in range(4)}
         ("less_f32", (1, 1, 1, 8), {"out": 0x10000}, "a and out overlap; allowed: memory apart"),
         ("exp_f32", (1, 1, 8, 8), {"out": 0x10000, "a_stride2": 1, "a_stride3": 8}, "a and out overlap; allowed: mem"),
         ("convert_f32", (1, 1, 1, 8), {"out": 0x10000, "to": NUMBERS["f64"]}, "a and out overlap; allowed: memory"),
-        ("convert_f32", (1, 1, 1, 8), {"to": 7}, "to is 7; allowed: 0 to 6, a type of elements"),
-        ("convert_f32", (1, 1, 1, 8), {"to": -1}, "to is -1; allowed: 0 to 6, a type of elements"),
+        ("convert_f32", (1, 1, 1, 8), {"to": 8}, "to is 8; allowed: 0 to 7, a type of elements"),
+        ("convert_f32", (1, 1, 1, 8), {"to": -1}, "to is -1; allowed: 0 to 7, a type of elements"),
+        ("where_f32", (1, 1, 1, 8), {"condition": 0x30000}, "condition and out overlap; allowed: memory apart"),
+        ("where_f32", (1, 1, 1, 8), {"a": 0x30004}, "a and out overlap; allowed: the same address, or memory apart"),
+        ("where_f32", (1, 1, 1, 8), {"condition_stride1": -1}, "condition_stride1 is -1; allowed: 0 to"),
     ],
 )
 def test_wrong_call_is_refused_with_what_is_allowed(name: str, shape: Shape, values: dict[str, int], why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -63,6 +64,21 @@ def scan(function: str, dtype: str, x: Array, *, exclusive: bool = False, pes: i
 
 def roundings(dtype: str, count: int) -> float:
     return count * float(np.finfo(DTYPES[dtype]).eps) if dtype in FLOATS else 0.0
+
+
+@pytest.mark.parametrize(("function", "wanted"), [("sum", np.sum), ("min", np.all), ("max", np.any)])
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 0, 3)])
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("pes", rig.PES)
+def test_all_bytes_but_0_are_true(
+    function: str, wanted: Callable[..., Any], shape: tuple[int, int, int], part: float, pes: int
+) -> None:
+    random = np.random.default_rng(math.prod(shape))
+    x = np.where(random.random(shape) < part, random.integers(1, 256, shape), 0).astype(np.uint8)
+    out = np.zeros((shape[0], shape[2]), np.int64 if function == "sum" else np.uint8)
+    values = {"in": x, "out": out, "outer": shape[0], "n": shape[1], "inner": shape[2]}
+    found = rig.call(f"reduce.{function}_b8", pes, **values)["out"]
+    assert np.array_equal(found, wanted(x != 0, axis=1).astype(out.dtype))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -50,6 +50,12 @@ def sort_calls() -> None:
         rig.call("sort.unique_i32", n=n, out=np.zeros(n, np.int32), count=np.zeros(1, np.int64), **{"in": x[0]})
 
 
+def select_calls() -> None:
+    for n in (100, N):
+        flags, values = (numbers(n) > 2).astype(np.uint8), {"n": n, "out": np.zeros(n, np.int64)}
+        rig.call("select.nonzero_b8", count=np.zeros(1, np.int64), **values, **{"in": flags})
+
+
 def blas_calls() -> None:
     x, result = np.ones(N), np.zeros(1)
     rig.call("blas.dot_f64", n=N, x=x, incx=1, y=x, incy=1, result=result)
@@ -80,6 +86,7 @@ CALLS: Final = {
     "fft": fft_calls,
     "reduce": reduce_calls,
     "scan": scan_calls,
+    "select": select_calls,
     "sort": sort_calls,
 }
 

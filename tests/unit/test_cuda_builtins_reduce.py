@@ -11,6 +11,7 @@ __all__ = ["cuda_builtins"]
 
 pytestmark = pytest.mark.usefixtures("cuda_builtins")
 
+test_all_bytes_but_0_are_true = with_values(cases.test_all_bytes_but_0_are_true, pes=[3])
 test_sum_has_few_roundings = cases.test_sum_has_few_roundings
 test_prod_is_that_of_numpy = cases.test_prod_is_that_of_numpy
 test_extremes_are_those_of_numpy = cases.test_extremes_are_those_of_numpy

@@ -135,10 +135,8 @@ def test_facts_about_arrays(dev: vgc.Device) -> None:
 
 # ---- operators -----------------------------------------------------------------------------------
 
-OPERATORS: Final = (
-    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.pow),
-    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
-)
+COMPARISONS: Final = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+OPERATORS: Final = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, *COMPARISONS)
 
 
 @pytest.mark.parametrize("function", OPERATORS)
@@ -278,7 +276,15 @@ def test_arrays_are_compared_with_other_things_by_identity(dev: vgc.Device) -> N
         (lambda a: [1, 2][a.sum()], r"float32 of shape \(\) as a whole number; allowed: integers without dimensions"),
         (lambda a: a % 2, "remainder of float32 and int; allowed: int32, int64, uint32, uint64"),
         (lambda a: a + 1j, "add of float32 and complex; allowed: float16"),
-        (lambda a: (a > 1) + 1, "elements of bool in a conversion; allowed: float16"),
+        (lambda a: (a > 1) - (a > 2), "subtract of bool and bool; allowed: float16"),
+        (lambda a: -(a > 1), "negative of bool; allowed: float16"),
+        (lambda a: a & 1, "bitwise_and of float32 and int; allowed: bool"),
+        (operator.invert, "invert of float32; allowed: bool"),
+        (lambda a: np.where(a, 1j, a), "numpy.where: where of elements of complex64; allowed: float16"),
+        (lambda a: np.take(a, A), "numpy.take: indices of float32 for float32; allowed: integers"),
+        (lambda a: a[np.array([1.5])], "indices of float64 for float32; allowed: integers"),
+        (lambda a: operator.setitem(a, np.array([1]), 5), r"an index of int64 with shape \(1,\); allowed: bool"),
+        (lambda a: operator.setitem(a, A > 1, [1, 2]), r"values of shape \(2,\) where a mask is true; allowed: one"),
         (lambda a: a.astype("int64") < A.astype("uint64"), "less of int64 and uint64; allowed"),
         (lambda a: a + "text", "unsupported operand type"),
     ],
@@ -335,6 +341,171 @@ def test_operands_may_overlap_what_is_written(dev: vgc.Device) -> None:
         row[1:] *= row[:-1]
         np.negative(row[:-2], out=row[2:])
     assert np.array_equal(array.get(), numbers)
+
+
+# ---- truth values --------------------------------------------------------------------------------
+
+MASK: Final = A > 1
+EDGES: Final = np.array([0.0, -0.0, np.nan, np.inf, 1e-45, -3], "float32")
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int64", "uint32"])
+def test_logical_functions(dev: vgc.Device, name: str, dtype: str) -> None:
+    a, b = np.array([[0], [3]]).astype(dtype), np.array([0, 1, 2], "int32")
+    assert_like_numpy(getattr(np, name), dev, a, b)
+    assert_like_numpy(lambda x: getattr(np, name)(x, True), dev, a)
+    assert_like_numpy(getattr(np, name), dev, EDGES, EDGES[::-1].copy())
+
+
+@pytest.mark.parametrize("function", [np.logical_not, lambda a: a.astype(bool), np.any, np.all, np.count_nonzero])
+@pytest.mark.parametrize("a", [MASK, EDGES, WHOLE, np.zeros((2, 0, 3)), np.zeros(0, bool)], ids=str)
+def test_truth_of_elements(dev: vgc.Device, function: Callable[..., Any], a: Any) -> None:
+    assert_like_numpy(function, dev, a)
+
+
+@pytest.mark.parametrize("function", [operator.and_, operator.or_, operator.xor, operator.add, operator.mul])
+def test_operators_of_truth_values(dev: vgc.Device, function: Callable[..., Any]) -> None:
+    assert_like_numpy(function, dev, MASK, B > 1)
+    assert_like_numpy(function, dev, MASK, True)
+    assert_like_numpy(lambda a: function(False, a), dev, MASK)
+    assert_like_numpy(operator.invert, dev, MASK)
+
+
+@pytest.mark.parametrize("function", [*COMPARISONS, np.maximum, np.minimum])
+def test_truth_values_are_compared(dev: vgc.Device, function: Callable[..., Any]) -> None:
+    for other in (B > 1, True, 2, 0.5, B):
+        assert_like_numpy(function, dev, MASK, other)
+
+
+def test_truth_values_are_numbers_beside_numbers(dev: vgc.Device) -> None:
+    for other in (1, 2.5, WHOLE[:3], B[0], np.float16(2)):
+        assert_like_numpy(operator.add, dev, MASK, other)
+        assert_like_numpy(operator.mul, dev, MASK, other)
+    assert_like_numpy(operator.truediv, dev, MASK, np.ones(3, bool))
+    assert_like_numpy(np.sqrt, dev, MASK)
+
+
+FOLDS_OF_BOOL: Final = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "any", "all")
+
+
+@pytest.mark.parametrize("name", FOLDS_OF_BOOL)
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "keepdims": True}], ids=str)
+def test_reductions_of_truth_values(dev: vgc.Device, name: str, options: dict[str, Any]) -> None:
+    assert_like_numpy(lambda a: getattr(a, name)(**options), dev, MASK)
+
+
+@pytest.mark.parametrize("name", ["any", "all", "count_nonzero"])
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"axis": 1, "keepdims": True}, {"axis": (0, 1)}], ids=str)
+def test_any_all_and_count(dev: vgc.Device, name: str, options: dict[str, Any]) -> None:
+    for a in (A * MASK, MASK, WHOLE.reshape(5, 1), np.zeros((0, 3), "float32"), np.zeros((3, 0), bool)):
+        assert_like_numpy(lambda x: getattr(np, name)(x, **options), dev, a)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(np.cumsum, np.cumprod, np.sort, np.unique, np.logical_and.reduce, np.logical_or.reduce, np.add.reduce),
+        lambda a: np.argsort(a, axis=0, kind="stable"),
+        lambda a: np.minimum.accumulate(a, axis=1),
+        lambda a: np.maximum.accumulate(a, axis=0),
+        lambda a: np.concatenate([a, a]),
+        lambda a: np.stack([a, A]),
+    ],
+)
+def test_other_functions_of_truth_values(dev: vgc.Device, function: Callable[..., Any]) -> None:
+    assert_like_numpy(function, dev, MASK)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "uint32", "uint64", "bool"])
+def test_truth_values_are_converted(dev: vgc.Device, dtype: str) -> None:
+    assert_like_numpy(lambda a: a.astype(dtype), dev, MASK)
+    assert_like_numpy(lambda a: a.astype(bool), dev, WHOLE.astype(dtype))
+
+
+def test_masks_change_in_place(dev: vgc.Device) -> None:
+    mask, numbers = dev.to_device(MASK), MASK.copy()
+    operators: tuple[Callable[..., Any], ...] = (operator.iand, operator.ior, operator.ixor)
+    for change, other in zip(operators, (B > 1, A == 1, True), strict=True):
+        assert change(mask, other) is mask
+        change(numbers, other)
+        assert np.array_equal(mask.get(), numbers)
+
+
+# ---- choosing elements ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "bool"])
+def test_where(dev: vgc.Device, dtype: str) -> None:
+    a = A.astype(dtype)
+    assert_like_numpy(np.where, dev, MASK, a, B)
+    assert_like_numpy(np.where, dev, MASK, a, 0)
+    assert_like_numpy(np.where, dev, MASK[:, :1].copy(), 1, a[0])
+    assert_like_numpy(np.where, dev, A, a, np.array([[1], [2]], "uint32"))
+    assert_like_numpy(lambda x: np.where(MASK, x, 1.5), dev, a)
+    assert_like_numpy(lambda x: np.where(x, True, False), dev, a)
+    assert_like_numpy(np.where, dev, np.zeros((0, 3), bool), a[0], 2)
+    assert taken(np.where(dev.to_device(True * np.ones((), bool)), EDGES, 0)).tobytes() == EDGES.tobytes()
+
+
+@pytest.mark.parametrize("mask", [MASK, MASK[:, 0], MASK & False, MASK | True], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "int16", "complex128", "S3"])
+def test_masks_choose_elements(dev: vgc.Device, mask: Any, dtype: str) -> None:
+    a = A.astype(dtype)
+    for index in (mask, dev.to_device(mask)):
+        found = dev.to_device(a)[index].get()
+        assert found.dtype == a.dtype
+        assert np.array_equal(found, a[mask])
+
+
+@pytest.mark.parametrize("mask", [MASK, MASK[:, 0], MASK & False], ids=str)
+@pytest.mark.parametrize("value", [7, 2.5, np.float64(-1)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_masks_choose_elements_that_change(dev: vgc.Device, mask: Any, value: Any, dtype: str) -> None:
+    array, numbers = dev.to_device(A.astype(dtype)), A.astype(dtype)
+    array[dev.to_device(mask)] = value
+    numbers[mask] = value
+    assert np.array_equal(array.get(), numbers)
+    array[mask] = dev.to_device(numbers)[1, 1]
+    numbers[mask] = numbers[1, 1]
+    assert np.array_equal(array.get(), numbers)
+
+
+@pytest.mark.parametrize("indices", [[1, 0, -1], [[0, 1], [1, -2]], np.zeros(0, "int64"), np.array([1], "uint32")])
+def test_indices_choose_parts(dev: vgc.Device, indices: Any) -> None:
+    places = np.asarray(indices)
+    assert_like_numpy(lambda a: a[places], dev, A)
+    assert_like_numpy(operator.getitem, dev, A, places)
+    assert_like_numpy(lambda a: np.take(a, indices, axis=0), dev, A)
+    assert_like_numpy(np.take, dev, A, places)
+
+
+@pytest.mark.parametrize("a", [MASK, WHOLE, EDGES, np.zeros((2, 0)), np.arange(24).reshape(2, 3, 4) % 5], ids=str)
+def test_positions_of_what_is_not_0(dev: vgc.Device, a: Any) -> None:
+    assert_like_numpy(np.nonzero, dev, a)
+    assert_like_numpy(np.where, dev, a)
+    assert_like_numpy(np.flatnonzero, dev, a)
+    assert_like_numpy(lambda x: np.extract(a, x), dev, a)
+
+
+def test_masks_have_the_arrays_shape(dev: vgc.Device) -> None:
+    array = dev.to_device(A)
+    for wrong in (MASK[:, :2], MASK[0]):
+        with pytest.raises(
+            vgc.InvalidArgument, match=r"a mask of shape .* for an array of shape \(2, 3\); allowed: that"
+        ):
+            array[wrong.copy()]
+        with pytest.raises(vgc.InvalidArgument, match="a mask of shape"):
+            array[wrong.copy()] = 1
+    with pytest.raises(
+        vgc.InvalidArgument, match=r"numpy.take: axis 1 of shape \(2, 3\); allowed: the first axis, or None"
+    ):
+        np.take(array, [0], axis=1)
+
+
+def test_index_beyond_the_array_fails_the_call(dev: vgc.Device) -> None:
+    with pytest.raises(vgc.LaunchFailed, match="an index is less than -n, or n or more"):
+        dev.to_device(A)[np.array([2])]
 
 
 def test_named_functions_of_numpy_arrays(dev: vgc.Device) -> None:

@@ -11,9 +11,17 @@ uint32_t vgc_builtin_type_bytes(uint32_t type)
 {
     static const uint8_t BYTES[VGC_NUM_TYPES] = {
         [VGC_TYPE_F16] = 2, [VGC_TYPE_F32] = 4, [VGC_TYPE_F64] = 8, [VGC_TYPE_I32] = 4,
-        [VGC_TYPE_I64] = 8, [VGC_TYPE_U32] = 4, [VGC_TYPE_U64] = 8,
+        [VGC_TYPE_I64] = 8, [VGC_TYPE_U32] = 4, [VGC_TYPE_U64] = 8, [VGC_TYPE_B8] = 1,
     };
     return type < VGC_NUM_TYPES ? BYTES[type] : 0;
+}
+
+uint32_t vgc_builtin_unit(int64_t bytes)
+{
+    uint32_t unit = 8;
+    while (bytes % unit != 0)
+        unit /= 2;
+    return unit;
 }
 
 struct vgc_check vgc_check_begin(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need,
@@ -175,9 +183,9 @@ bool vgc_check_shape(struct vgc_check *check, const int64_t *shape, uint64_t *co
 }
 
 /* The gaps between elements count as accessed. */
-bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, const int64_t *shape, const int64_t *strides)
+bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, uint32_t bytes, const int64_t *shape,
+                       const int64_t *strides)
 {
-    uint32_t bytes = vgc_builtin_type_bytes(check->builtin->type);
     struct vgc_rows all = {.address = *address, .rows = 1};
     uint64_t last = 0, distance;
     for (uint32_t i = 0; i < VGC_BUILTIN_RANK; i++) {

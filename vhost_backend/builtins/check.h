@@ -94,8 +94,9 @@ bool vgc_check_inputs_apart(struct vgc_check *check, const uint64_t *const *in_p
 /* Lengths of VGC_BUILTIN_RANK axes; `count` becomes the number of elements. */
 bool vgc_check_shape(struct vgc_check *check, const int64_t *shape, uint64_t *count);
 
-/* An input of that shape, not empty, with strides of 0 or more for each axis. */
-bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, const int64_t *shape, const int64_t *strides);
+/* An input of that shape, not empty, with elements of `bytes` bytes and strides of 0 or more for each axis. */
+bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, uint32_t bytes, const int64_t *shape,
+                       const int64_t *strides);
 
 /* Product of lengths; false if it does not fit in 63 bits. */
 bool vgc_check_product(struct vgc_check *check, uint64_t *product, const char *what, uint32_t count,

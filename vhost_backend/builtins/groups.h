@@ -14,5 +14,6 @@ extern const struct vgc_builtin_group vgc_builtin_conv;
 extern const struct vgc_builtin_group vgc_builtin_random;
 extern const struct vgc_builtin_group vgc_builtin_sparse;
 extern const struct vgc_builtin_group vgc_builtin_math;
+extern const struct vgc_builtin_group vgc_builtin_select;
 
 #endif

@@ -39,13 +39,28 @@ static const struct vgc_builtin_param CONVERT[] = {
     VGC_AXES_PARAMS(vgc_convert_params, a_stride, STRIDE("a")),
     VGC_PARAM(vgc_convert_params, out, POINTER, OUT,
               "array of that shape; may be a if that has no gaps and elements of the same size"),
-    VGC_PARAM(vgc_convert_params, to, INTEGER, VALUE, "type of out: 0 f16, 1 f32, 2 f64, 3 i32, 4 i64, 5 u32, 6 u64"),
+    VGC_PARAM(vgc_convert_params, to, INTEGER, VALUE,
+              "type of out: 0 f16, 1 f32, 2 f64, 3 i32, 4 i64, 5 u32, 6 u64, 7 b8"),
 };
+
+static const struct vgc_builtin_param WHERE[] = {
+    VGC_AXES_PARAMS(vgc_where_params, shape, SHAPE),
+    VGC_PARAM(vgc_where_params, condition, POINTER, IN, "array of that shape, with strides: b8"),
+    VGC_AXES_PARAMS(vgc_where_params, condition_stride, STRIDE("condition")),
+    VGC_PARAM(vgc_where_params, a, POINTER, IN, "array of that shape, with strides"),
+    VGC_AXES_PARAMS(vgc_where_params, a_stride, STRIDE("a")),
+    VGC_PARAM(vgc_where_params, b, POINTER, IN, "array of that shape, with strides"),
+    VGC_AXES_PARAMS(vgc_where_params, b_stride, STRIDE("b")),
+    VGC_PARAM(vgc_where_params, out, POINTER, OUT, "array of that shape; may be a or b if that has no gaps"),
+};
+
+enum { MOST_OPERANDS = 3 };
 
 /* An input. */
 struct operand {
     const uint64_t *address;
     const int64_t *strides;
+    uint32_t bytes; /* of an element */
 };
 
 /* Whether an array of that shape, not empty, lies as `out` does. */
@@ -63,17 +78,16 @@ static bool has_no_gaps(const int64_t *shape, const int64_t *strides)
 static int check_elements(struct vgc_check *check, const int64_t *shape, const struct operand *operands,
                           uint32_t num_operands, const uint64_t *out, uint32_t out_bytes)
 {
-    bool is_same_size = out_bytes == vgc_builtin_type_bytes(check->builtin->type);
-    const uint64_t *in_place[2] = {NULL, NULL};
+    const uint64_t *in_place[MOST_OPERANDS] = {NULL};
     uint64_t count;
     if (!vgc_check_shape(check, shape, &count))
         return -EINVAL;
     if (count == 0)
         return 0;
     for (uint32_t i = 0; i < num_operands; i++) {
-        if (!vgc_check_strided(check, operands[i].address, shape, operands[i].strides))
+        if (!vgc_check_strided(check, operands[i].address, operands[i].bytes, shape, operands[i].strides))
             return -EINVAL;
-        if (is_same_size && has_no_gaps(shape, operands[i].strides))
+        if (operands[i].bytes == out_bytes && has_no_gaps(shape, operands[i].strides))
             in_place[i] = operands[i].address;
     }
     bool is_allowed = vgc_check_array(check, out, count, out_bytes) &&
@@ -84,24 +98,27 @@ static int check_elements(struct vgc_check *check, const int64_t *shape, const s
 static int check_unary(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
 {
     const struct vgc_unary_params *p = params;
-    const struct operand operands[] = {{&p->a, p->a_stride}};
+    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    const struct operand operands[] = {{&p->a, p->a_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
-    return check_elements(&check, p->shape, operands, 1, &p->out, vgc_builtin_type_bytes(builtin->type));
+    return check_elements(&check, p->shape, operands, 1, &p->out, bytes);
 }
 
 static int check_binary(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
 {
     const struct vgc_binary_params *p = params;
-    const struct operand operands[] = {{&p->a, p->a_stride}, {&p->b, p->b_stride}};
+    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    const struct operand operands[] = {{&p->a, p->a_stride, bytes}, {&p->b, p->b_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
-    return check_elements(&check, p->shape, operands, 2, &p->out, vgc_builtin_type_bytes(builtin->type));
+    return check_elements(&check, p->shape, operands, 2, &p->out, bytes);
 }
 
 static int check_comparison(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need,
                             char *why)
 {
     const struct vgc_binary_params *p = params;
-    const struct operand operands[] = {{&p->a, p->a_stride}, {&p->b, p->b_stride}};
+    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    const struct operand operands[] = {{&p->a, p->a_stride, bytes}, {&p->b, p->b_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
     return check_elements(&check, p->shape, operands, 2, &p->out, 1);
 }
@@ -110,13 +127,24 @@ static int check_convert(const struct vgc_builtin *builtin, const void *params, 
                          char *why)
 {
     const struct vgc_convert_params *p = params;
-    const struct operand operands[] = {{&p->a, p->a_stride}};
+    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    const struct operand operands[] = {{&p->a, p->a_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
     if (p->to < 0 || p->to >= VGC_NUM_TYPES) {
         vgc_check_refuse(&check, "to is %d; allowed: 0 to %d, a type of elements", p->to, VGC_NUM_TYPES - 1);
         return -EINVAL;
     }
     return check_elements(&check, p->shape, operands, 1, &p->out, vgc_builtin_type_bytes((uint32_t)p->to));
+}
+
+static int check_where(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
+{
+    const struct vgc_where_params *p = params;
+    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    const struct operand operands[] = {
+        {&p->condition, p->condition_stride, 1}, {&p->a, p->a_stride, bytes}, {&p->b, p->b_stride, bytes}};
+    struct vgc_check check = vgc_check_begin(builtin, params, need, why);
+    return check_elements(&check, p->shape, operands, 3, &p->out, bytes);
 }
 
 #define MATH_ROW(name_, function_, type_, block_, table_, check_, summary_, numpy_, limits_, tolerance_)               \
@@ -146,6 +174,10 @@ static int check_convert(const struct vgc_builtin *builtin, const void *params, 
     MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_convert_params, CONVERT, check_convert, summary,                     \
              "out = a.astype(to)", limits, tolerance)
 
+#define WHERE_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                            \
+    MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_where_params, WHERE, check_where, summary,                           \
+             "out = np.where(condition, a, b)", limits, tolerance)
+
 /* Rows of a function for some types. */
 #define INTEGERS(ROW, name, FUNCTION, summary, limits, tolerance)                                                      \
     ROW(name, "i32", FUNCTION, I32, summary, limits, tolerance),                                                       \
@@ -162,6 +194,8 @@ static int check_convert(const struct vgc_builtin *builtin, const void *params, 
         UNARY_ROW(name, "f64", FUNCTION, F64, summary, NULL, FOUR)
 #define ALL(ROW, name, FUNCTION, summary, limits, exact, inexact)                                                      \
     FLOATS(ROW, name, FUNCTION, summary, limits, inexact), INTEGERS(ROW, name, FUNCTION, summary, limits, exact)
+#define ALL_AND_BOOL(ROW, name, FUNCTION, summary, limits, exact, inexact)                                             \
+    ALL(ROW, name, FUNCTION, summary, limits, exact, inexact), ROW(name, "b8", FUNCTION, B8, summary, limits, exact)
 
 #define EXACT "exact"
 #define WRAPS "exact, modulo 2^32 or 2^64"
@@ -180,12 +214,13 @@ static const struct vgc_builtin BUILTINS[] = {
     INTEGERS(BINARY_ROW, "floor_divide", FLOOR_DIVIDE, "quotients, rounded down", NO_DIVISOR, WRAPS),
     INTEGERS(BINARY_ROW, "remainder", REMAINDER, "remainders, with the sign of b", NO_DIVISOR, EXACT),
     FLOATS(BINARY_ROW, "power", POWER, "powers", NULL, ONE),
-    ALL(BINARY_ROW, "maximum", MAXIMUM, "the larger elements", ZEROS, EXACT, EXACT),
-    ALL(BINARY_ROW, "minimum", MINIMUM, "the lesser elements", ZEROS, EXACT, EXACT),
-    ALL(COMPARISON_ROW, "equal", EQUAL, "whether elements are equal", NULL, EXACT, EXACT),
-    ALL(COMPARISON_ROW, "not_equal", NOT_EQUAL, "whether elements differ", NULL, EXACT, EXACT),
-    ALL(COMPARISON_ROW, "less", LESS, "whether elements of a are less than those of b", NULL, EXACT, EXACT),
-    ALL(COMPARISON_ROW, "less_equal", LESS_EQUAL, "whether elements of a are those of b, or less", NULL, EXACT, EXACT),
+    ALL_AND_BOOL(BINARY_ROW, "maximum", MAXIMUM, "the larger elements", ZEROS, EXACT, EXACT),
+    ALL_AND_BOOL(BINARY_ROW, "minimum", MINIMUM, "the lesser elements", ZEROS, EXACT, EXACT),
+    ALL_AND_BOOL(COMPARISON_ROW, "equal", EQUAL, "whether elements are equal", NULL, EXACT, EXACT),
+    ALL_AND_BOOL(COMPARISON_ROW, "not_equal", NOT_EQUAL, "whether elements differ", NULL, EXACT, EXACT),
+    ALL_AND_BOOL(COMPARISON_ROW, "less", LESS, "whether elements of a are less than those of b", NULL, EXACT, EXACT),
+    ALL_AND_BOOL(COMPARISON_ROW, "less_equal", LESS_EQUAL, "whether elements of a are those of b, or less", NULL, EXACT,
+                 EXACT),
     ALL(UNARY_ROW, "negative", NEGATIVE, "elements with the other sign", NULL, WRAPS, EXACT),
     ALL(UNARY_ROW, "absolute", ABSOLUTE, "absolute values", NULL, WRAPS, EXACT),
     ALL(UNARY_ROW, "square", SQUARE, "squares", NULL, WRAPS, ROUNDED),
@@ -201,9 +236,13 @@ static const struct vgc_builtin BUILTINS[] = {
     FLOATS(UNARY_ROW, "ceil", CEIL, "the next whole numbers above", NULL, EXACT),
     FLOATS(UNARY_ROW, "rint", RINT, "the nearest whole numbers, even ones of two", NULL, EXACT),
     FLOATS(UNARY_ROW, "trunc", TRUNC, "the next whole numbers towards 0", NULL, EXACT),
-    ALL(CONVERT_ROW, "convert", CONVERT, "elements as those of another type",
-        "floats are rounded towards 0 to integers; those out of range become the least or the largest, and NaN 0",
+    ALL_AND_BOOL(
+        CONVERT_ROW, "convert", CONVERT, "elements as those of another type",
+        "floats are rounded towards 0 to integers; those out of range become the least or the largest, and NaN 0; all "
+        "but 0 become true",
         CONVERTED, CONVERTED),
+    ALL_AND_BOOL(WHERE_ROW, "where", WHERE, "elements of a where a condition is true, and of b elsewhere", NULL, EXACT,
+                 EXACT),
 };
 
 const struct vgc_builtin_group vgc_builtin_math = {

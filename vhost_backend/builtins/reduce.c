@@ -49,7 +49,8 @@ static int check_reduce(const struct vgc_builtin *builtin, const void *params, s
         !vgc_check_length(&check, &p->inner) || !vgc_check_product(&check, &written, "outer * inner", 2, lengths) ||
         !vgc_check_product(&check, &read, "outer * n * inner", 3, lengths))
         return -EINVAL;
-    bool has_neutral = builtin->function == VGC_FN_SUM || builtin->function == VGC_FN_PROD;
+    bool has_neutral =
+        builtin->function == VGC_FN_SUM || builtin->function == VGC_FN_PROD || builtin->type == VGC_TYPE_B8;
     if (p->n == 0 && written > 0 && !has_neutral) {
         vgc_check_refuse(&check, "n is 0; allowed: 1 or more, where there is a result");
         return -EINVAL;
@@ -98,11 +99,14 @@ static int check_scan(const struct vgc_builtin *builtin, const void *params, str
      .check = check_scan}
 
 #define WIDE "results of integers have 64 bits, int64 or uint64"
+#define WIDE_SUM WIDE "; of b8, int64"
 #define WRAPS "exact, modulo 2^64"
 #define PAIRWISE "a few roundings of the sum of absolute values: added in pairs"
 #define PRODUCT                                                                                                        \
     "n roundings; where some neighbours alone have a product beyond the type, results may be 0, infinite or NaN"
-#define NOT_EMPTY "n is 1 or more where there is a result; a NaN is the result of what contains one"
+#define NOT_EMPTY                                                                                                      \
+    "n is 1 or more where there is a result, but for b8, whose results are then those of numpy; a NaN is the result "  \
+    "of what contains one"
 #define FIRST "results are int64; the first of equal elements; a NaN comes before all numbers; n is 1 or more"
 #define PREFIX "a few roundings of the sum of absolute values before each element"
 #define NEUTRAL                                                                                                        \
@@ -120,10 +124,13 @@ static int check_scan(const struct vgc_builtin *builtin, const void *params, str
         ROW(name, "f64", FUNCTION, F64, summary, numpy, limits, inexact)
 
 static const struct vgc_builtin REDUCTIONS[] = {
-    ROWS(REDUCE_ROW, "sum", SUM, "sums along an axis", "out = a.sum(axis=1)", WIDE, WRAPS, PAIRWISE),
+    ROWS(REDUCE_ROW, "sum", SUM, "sums along an axis", "out = a.sum(axis=1)", WIDE_SUM, WRAPS, PAIRWISE),
+    REDUCE_ROW("sum", "b8", SUM, B8, "sums along an axis", "out = a.sum(axis=1)", WIDE_SUM, WRAPS),
     ROWS(REDUCE_ROW, "prod", PROD, "products along an axis", "out = a.prod(axis=1)", WIDE, WRAPS, PRODUCT),
     ROWS(REDUCE_ROW, "min", MIN, "least elements along an axis", "out = a.min(axis=1)", NOT_EMPTY, "exact", "exact"),
+    REDUCE_ROW("min", "b8", MIN, B8, "least elements along an axis", "out = a.all(axis=1)", NOT_EMPTY, "exact"),
     ROWS(REDUCE_ROW, "max", MAX, "largest elements along an axis", "out = a.max(axis=1)", NOT_EMPTY, "exact", "exact"),
+    REDUCE_ROW("max", "b8", MAX, B8, "largest elements along an axis", "out = a.any(axis=1)", NOT_EMPTY, "exact"),
     ROWS(REDUCE_ROW, "argmin", ARGMIN, "positions of the least elements", "out = a.argmin(axis=1)", FIRST, "exact",
          "exact"),
     ROWS(REDUCE_ROW, "argmax", ARGMAX, "positions of the largest elements", "out = a.argmax(axis=1)", FIRST, "exact",

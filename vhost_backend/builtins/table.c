@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const struct vgc_builtin_group *const GROUPS[] = {
-    &vgc_builtin_blas, &vgc_builtin_reduce, &vgc_builtin_scan,   &vgc_builtin_sort,   &vgc_builtin_count,
-    &vgc_builtin_fft,  &vgc_builtin_conv,   &vgc_builtin_random, &vgc_builtin_sparse, &vgc_builtin_math,
+    &vgc_builtin_blas,   &vgc_builtin_reduce, &vgc_builtin_scan,   &vgc_builtin_sort,
+    &vgc_builtin_count,  &vgc_builtin_fft,    &vgc_builtin_conv,   &vgc_builtin_random,
+    &vgc_builtin_sparse, &vgc_builtin_math,   &vgc_builtin_select,
 };
 
 _Static_assert(VGC_NUM_TYPES <= 8, "requests name a function by function << 3 | type");

@@ -207,4 +207,31 @@ struct vgc_convert_params {
     int32_t to; /* enum vgc_builtin_type */
 };
 
+struct vgc_where_params {
+    int64_t shape[4];
+    uint64_t condition;
+    int64_t condition_stride[4];
+    uint64_t a;
+    int64_t a_stride[4];
+    uint64_t b;
+    int64_t b_stride[4];
+    uint64_t out;
+};
+
+struct vgc_nonzero_params {
+    uint64_t in;
+    int64_t n;
+    uint64_t out;
+    uint64_t count;
+};
+
+struct vgc_take_params {
+    uint64_t in;
+    int64_t n;
+    int64_t item_bytes;
+    uint64_t indices;
+    int64_t num_indices;
+    uint64_t out;
+};
+
 #endif

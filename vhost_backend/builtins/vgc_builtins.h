@@ -23,7 +23,8 @@ enum vgc_builtin_type {
     VGC_TYPE_I64 = 4,
     VGC_TYPE_U32 = 5,
     VGC_TYPE_U64 = 6,
-    VGC_NUM_TYPES = 7,
+    VGC_TYPE_B8 = 7, /* bytes: 0 is false, and all others are true; results are 0 and 1 */
+    VGC_NUM_TYPES = 8,
 };
 
 /* Functions without regard to types: engines dispatch on these. Numbers stay as they are, as requests name functions by
@@ -88,7 +89,10 @@ enum vgc_builtin_function {
     VGC_FN_RINT = 56,
     VGC_FN_TRUNC = 57,
     VGC_FN_CONVERT = 58,
-    VGC_NUM_FUNCTIONS = 59,
+    VGC_FN_WHERE = 59,
+    VGC_FN_NONZERO = 60,
+    VGC_FN_TAKE = 61,
+    VGC_NUM_FUNCTIONS = 62,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */
@@ -170,6 +174,9 @@ int vgc_builtin_check(const struct vgc_builtin *builtin, const void *params, str
 
 /* Bytes of an element. */
 uint32_t vgc_builtin_type_bytes(uint32_t type);
+
+/* Bytes of the parts in which items of `bytes` bytes, 1 or more, are copied: 8, 4, 2 or 1. */
+uint32_t vgc_builtin_unit(int64_t bytes);
 
 #ifdef __cplusplus
 }

@@ -57,7 +57,7 @@ enum {
     CUDA_MIN_NAP_NS = 20000,
     CUDA_MAX_NAP_NS = 1000000,
     CUDA_LINK_BYTES = 64 << 10,            /* most bytes of a copy of the control system */
-    CUDA_MODULES = 10,                     /* of built-in functions */
+    CUDA_MODULES = 11,                     /* of built-in functions */
     CUDA_LIBRARY_COMMANDS = 24,            /* bound of what a library submits for a call */
     CUDA_FFT_PLANS = 16,                   /* of cuFFT, each with tables in device memory that are not charged */
     CUDA_STATUSES = CUDA_COMMANDS_MAX / 2, /* calls of built-in functions that may fail: each is two commands or more */

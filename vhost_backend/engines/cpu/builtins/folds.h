@@ -2,6 +2,8 @@
 #ifndef VGC_CPU_FOLDS_H
 #define VGC_CPU_FOLDS_H
 
+#include "bools.h"
+
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -28,6 +30,15 @@ template <class T> struct Sum {
     template <class V> static V fold(V a, V b)
     {
         return a + b;
+    }
+};
+
+template <> struct Sum<Bool> : Sum<uint64_t> {
+    using Out = int64_t;
+
+    static uint64_t load(Bool x)
+    {
+        return truth(x);
     }
 };
 
@@ -79,6 +90,31 @@ template <class T> struct Greatest {
     static bool comes_before(T a, T b)
     {
         return a > b;
+    }
+};
+
+/* Whether all are true, and whether any is. */
+template <> struct Least<Bool> {
+    using Acc = uint8_t;
+    using Out = uint8_t;
+    static constexpr uint8_t neutral = 1;
+
+    static uint8_t load(Bool x)
+    {
+        return truth(x);
+    }
+    static uint8_t fold(uint8_t a, uint8_t b)
+    {
+        return a & b;
+    }
+};
+
+template <> struct Greatest<Bool> : Least<Bool> {
+    static constexpr uint8_t neutral = 0;
+
+    static uint8_t fold(uint8_t a, uint8_t b)
+    {
+        return a | b;
     }
 };
 } // namespace vgc

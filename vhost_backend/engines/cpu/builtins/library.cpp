@@ -26,7 +26,8 @@ constexpr Family FAMILIES[] = {
     {VGC_FN_CONV2D, VGC_FN_CONV2D, conv_planner, true},
     {VGC_FN_RANDOM_BITS, VGC_FN_RANDOM_NORMAL, random_planner, false},
     {VGC_FN_SPMV_I32, VGC_FN_SPMV_I64, sparse_planner, false},
-    {VGC_FN_ADD, VGC_FN_CONVERT, math_planner, false},
+    {VGC_FN_ADD, VGC_FN_WHERE, math_planner, false},
+    {VGC_FN_NONZERO, VGC_FN_TAKE, select_planner, false},
 };
 
 Planner planner_of(const vgc_builtin *builtin)

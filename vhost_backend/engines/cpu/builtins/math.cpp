@@ -1,4 +1,5 @@
 // Functions of single elements: tiles of the result are computed one after the other, from elements without gaps.
+#include "bools.h"
 #include "halves.h"
 #include "math_functions.h"
 #include "math_operations.h"
@@ -15,7 +16,20 @@ constexpr uint64_t TILE = 512;      /* most elements of a tile */
 constexpr uint64_t SHORT_LINE = 64; /* lines with fewer elements are copied, several to a tile */
 
 /* Type in which elements are computed. */
-template <class T> using Number = std::conditional_t<std::is_same_v<T, Half>, float, T>;
+template <class T>
+using Number =
+    std::conditional_t<std::is_same_v<T, Half>, float, std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>;
+template <class T> constexpr bool IS_NUMBER = std::is_same_v<T, Number<T>>;
+
+inline void to_numbers(const Half *from, uint64_t n, float *to)
+{
+    widen(from, n, to);
+}
+
+inline void to_numbers(const Bool *from, uint64_t n, uint8_t *to)
+{
+    std::transform(from, from + n, to, truth);
+}
 
 /* Elements of an input as numbers. */
 template <class T, uint32_t ARRAYS> class Input
@@ -24,17 +38,17 @@ template <class T, uint32_t ARRAYS> class Input
     Span<Number<T>> fetch(const Axes<ARRAYS> &axes, uint32_t array, const T *data, uint64_t begin, uint64_t count)
     {
         Span<T> span = axes.fetch(array, data, begin, count, elements_);
-        if constexpr (std::is_same_v<T, Half>) {
-            widen(span.elements, span.is_one ? 1 : count, numbers_);
-            return {numbers_, span.is_one};
-        } else {
+        if constexpr (IS_NUMBER<T>) {
             return span;
+        } else {
+            to_numbers(span.elements, span.is_one ? 1 : count, numbers_);
+            return {numbers_, span.is_one};
         }
     }
 
   private:
     T elements_[TILE];
-    float numbers_[std::is_same_v<T, Half> ? TILE : 1];
+    Number<T> numbers_[IS_NUMBER<T> ? 1 : TILE];
 };
 
 /* Elements of the result, which `compute` writes as numbers. */
@@ -44,6 +58,8 @@ template <class Out, class Compute> void put(Out *out, uint64_t count, const Com
         float numbers[TILE];
         compute(numbers);
         round_to_halves(numbers, count, out);
+    } else if constexpr (std::is_same_v<Out, Bool>) {
+        compute(reinterpret_cast<uint8_t *>(out));
     } else {
         compute(out);
     }
@@ -160,8 +176,10 @@ template <class T> struct ConvertOf {
             return add<int64_t>(to, p);
         case VGC_TYPE_U32:
             return add<uint32_t>(to, p);
-        default:
+        case VGC_TYPE_U64:
             return add<uint64_t>(to, p);
+        default:
+            return add<Bool>(to, p);
         }
     };
 };
@@ -244,11 +262,92 @@ template <class Operation> struct Comparison {
     };
 };
 
+/* ---- a condition ---------------------------------------------------------------------------------------------- */
+
+/* Elements of a size, which are copied as they are. */
+template <class Bits> struct WhereCall {
+    Axes<3> axes;
+    const Bool *condition;
+    const Bits *a, *b;
+    Bits *out;
+    Split split;
+};
+
+/* Elements of an input, one for each of the result. */
+template <class T> class EachInput
+{
+  public:
+    const Number<T> *fetch(const Axes<3> &axes, uint32_t array, const T *data, uint64_t begin, uint64_t count)
+    {
+        auto span = input_.fetch(axes, array, data, begin, count);
+        if (!span.is_one)
+            return span.elements;
+        std::fill_n(same_, count, span.elements[0]);
+        return same_;
+    }
+
+  private:
+    Input<T, 3> input_;
+    Number<T> same_[TILE];
+};
+
+template <class Bits> void run_where(const WhereCall<Bits> &call, uint64_t block)
+{
+    EachInput<Bool> conditions;
+    EachInput<Bits> left, right;
+    for_tiles(call.axes, call.split.begin(block), call.split.end(block), [&](uint64_t begin, uint64_t count) {
+        const uint8_t *condition = conditions.fetch(call.axes, 0, call.condition, begin, count);
+        const Bits *a = left.fetch(call.axes, 1, call.a, begin, count);
+        const Bits *b = right.fetch(call.axes, 2, call.b, begin, count);
+        Bits *out = call.out + begin;
+#pragma GCC ivdep
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = condition[i] ? a[i] : b[i];
+    });
+}
+
+template <class Bits> void plan_where(Plan &plan, const void *params)
+{
+    const auto &p = *static_cast<const vgc_where_params *>(params);
+    WhereCall<Bits> call = {{p.shape, {p.condition_stride, p.a_stride, p.b_stride}},
+                            at<const Bool>(p.condition),
+                            at<const Bits>(p.a),
+                            at<const Bits>(p.b),
+                            at<Bits>(p.out),
+                            {}};
+    if (is_empty(p.shape))
+        return;
+    double ns = element_ns<3, Bits>(call.axes, 0.2);
+    plan.expect(ns * static_cast<double>(call.axes.items()));
+    call.split = plan.split(call.axes.items(), ns, TILE);
+    plan.add<run_where<Bits>>(call.split.blocks(), plan.keep(call));
+}
+
+Planner where_planner(uint32_t type)
+{
+    switch (vgc_builtin_type_bytes(type)) {
+    case 1:
+        return plan_where<uint8_t>;
+    case 2:
+        return plan_where<uint16_t>;
+    case 4:
+        return plan_where<uint32_t>;
+    default:
+        return plan_where<uint64_t>;
+    }
+}
+
 /* ---- functions ------------------------------------------------------------------------------------------------ */
 
 template <template <class> class Instance> Planner any_planner(uint32_t type)
 {
     return type == VGC_TYPE_F16 ? Instance<Half>::plan : number_planner<Instance>(type);
+}
+
+/* Any type, and truth values. */
+template <template <class> class Instance> Planner full_planner(uint32_t type)
+{
+    return type == VGC_TYPE_B8 ? Instance<Bool>::plan : any_planner<Instance>(type);
 }
 
 template <template <class> class Instance> Planner real_planner(uint32_t type)
@@ -269,12 +368,12 @@ constexpr Row ROWS[] = {
     {VGC_FN_FLOOR_DIVIDE, integer_planner<Binary<FloorDivide>::Of>},
     {VGC_FN_REMAINDER, integer_planner<Binary<Remainder>::Of>},
     {VGC_FN_POWER, real_planner<Binary<Power>::Of>},
-    {VGC_FN_MAXIMUM, any_planner<Binary<Maximum>::Of>},
-    {VGC_FN_MINIMUM, any_planner<Binary<Minimum>::Of>},
-    {VGC_FN_EQUAL, any_planner<Comparison<Equal>::Of>},
-    {VGC_FN_NOT_EQUAL, any_planner<Comparison<NotEqual>::Of>},
-    {VGC_FN_LESS, any_planner<Comparison<Less>::Of>},
-    {VGC_FN_LESS_EQUAL, any_planner<Comparison<LessEqual>::Of>},
+    {VGC_FN_MAXIMUM, full_planner<Binary<Maximum>::Of>},
+    {VGC_FN_MINIMUM, full_planner<Binary<Minimum>::Of>},
+    {VGC_FN_EQUAL, full_planner<Comparison<Equal>::Of>},
+    {VGC_FN_NOT_EQUAL, full_planner<Comparison<NotEqual>::Of>},
+    {VGC_FN_LESS, full_planner<Comparison<Less>::Of>},
+    {VGC_FN_LESS_EQUAL, full_planner<Comparison<LessEqual>::Of>},
     {VGC_FN_NEGATIVE, any_planner<Unary<Each<Negative>>::Of>},
     {VGC_FN_ABSOLUTE, any_planner<Unary<Each<Absolute>>::Of>},
     {VGC_FN_SQUARE, any_planner<Unary<Each<Square>>::Of>},
@@ -290,7 +389,8 @@ constexpr Row ROWS[] = {
     {VGC_FN_CEIL, real_planner<Unary<Each<Ceil>>::Of>},
     {VGC_FN_RINT, real_planner<Unary<Each<Rint>>::Of>},
     {VGC_FN_TRUNC, real_planner<Unary<Each<Trunc>>::Of>},
-    {VGC_FN_CONVERT, any_planner<ConvertOf>},
+    {VGC_FN_CONVERT, full_planner<ConvertOf>},
+    {VGC_FN_WHERE, where_planner},
 };
 } // namespace
 

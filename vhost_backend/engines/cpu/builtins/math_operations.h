@@ -2,6 +2,7 @@
 #ifndef VGC_CPU_MATH_OPERATIONS_H
 #define VGC_CPU_MATH_OPERATIONS_H
 
+#include "bools.h"
 #include "halves.h"
 
 #include <bit>
@@ -254,6 +255,14 @@ template <class To> struct Convert {
         } else {
             return static_cast<To>(a);
         }
+    }
+};
+
+/* Whether an element is not 0. */
+template <> struct Convert<Bool> : Cheap {
+    template <class From> static uint8_t of(From a)
+    {
+        return a != 0;
     }
 };
 

@@ -23,6 +23,7 @@ Planner conv_planner(uint32_t function, uint32_t type);
 Planner random_planner(uint32_t function, uint32_t type);
 Planner sparse_planner(uint32_t function, uint32_t type);
 Planner math_planner(uint32_t function, uint32_t type);
+Planner select_planner(uint32_t function, uint32_t type);
 
 /* Planners for the C++ type of `type`, among those of the instances of a template; null: it has none for this type. */
 template <template <class> class Instance> Planner integer_planner(uint32_t type)

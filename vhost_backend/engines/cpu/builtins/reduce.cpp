@@ -288,10 +288,25 @@ template <class T> struct PlaceOfLeast {
 template <class T> struct PlaceOfGreatest {
     static constexpr Planner plan = plan_find<Greatest<T>, T>;
 };
+
+/* Functions of truth values. */
+Planner truth_planner(uint32_t function)
+{
+    switch (function) {
+    case VGC_FN_SUM:
+        return SumOf<Bool>::plan;
+    case VGC_FN_MIN:
+        return LeastOf<Bool>::plan;
+    default:
+        return GreatestOf<Bool>::plan;
+    }
+}
 } // namespace
 
 Planner reduce_planner(uint32_t function, uint32_t type)
 {
+    if (type == VGC_TYPE_B8)
+        return truth_planner(function);
     switch (function) {
     case VGC_FN_SUM:
         return number_planner<SumOf>(type);

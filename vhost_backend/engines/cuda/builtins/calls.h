@@ -17,6 +17,7 @@ enum {
     NO_BIN = 1,
     WRONG_ROW = 2,
     WRONG_COLUMN = 3,
+    NO_ITEM = 4,
 };
 
 /* ---- math ----------------------------------------------------------------------------------------------------- */
@@ -44,13 +45,15 @@ enum math_operation {
     MATH_TRUNC,
 };
 
+enum { MATH_INPUTS = 3 };
+
 /* Elements `count`, whose places follow from axes, the innermost first. */
 struct math_call {
     u64 count;
     u64 length[AXES];
-    u64 a_stride[AXES];
-    u64 b_stride[AXES];
-    u64 a, b, out;
+    u64 strides[MATH_INPUTS][AXES]; /* of each input; 0 for those that there are not */
+    u64 inputs[MATH_INPUTS];        /* a and b; of where: condition, a and b */
+    u64 out;
     u32 rank;      /* axes that are used, 1 or more */
     u32 operation; /* enum math_operation; of conversions: the type of out, as requests number it */
 };
@@ -108,6 +111,22 @@ struct random_call {
     u64 out, n;
     u64 seed, offset;
     double mean, deviation;
+};
+
+/* ---- select ----------------------------------------------------------------------------------------------------- */
+
+struct nonzero_call {
+    u64 in, n, out, count;
+    u64 counts;      /* (parts): elements that are true, then those of all parts before */
+    u64 part, parts; /* elements of a part, which a block takes */
+};
+
+struct take_call {
+    u64 in, n;
+    u64 indices, num_indices, out;
+    u64 units; /* of an item */
+    u64 status;
+    u32 unit_bytes; /* 1, 2, 4 or 8 */
 };
 
 /* ---- sparse ----------------------------------------------------------------------------------------------------- */

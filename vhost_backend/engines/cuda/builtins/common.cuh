@@ -96,6 +96,9 @@ template <> struct Type<u64> {
     }
 };
 
+/* Truth values: 0 is false, and all others are true. */
+enum class Bool : unsigned char {};
+
 template <class A, class B> constexpr bool IS_SAME = false;
 template <class A> constexpr bool IS_SAME<A, A> = true;
 template <bool CHOICE, class A, class B> struct Choose {
@@ -105,13 +108,17 @@ template <class A, class B> struct Choose<false, A, B> {
     using T = B;
 };
 
-/* Type in which elements are computed: halves are floats until they are rounded once, at the end. */
-template <class T> using Number = typename Choose<IS_SAME<T, __half>, float, T>::T;
+/* Type in which elements are computed: halves are floats until they are rounded once, at the end, and truth values are
+ * 1 or 0. */
+template <class T>
+using Number = typename Choose<IS_SAME<T, __half>, float, typename Choose<IS_SAME<T, Bool>, u32, T>::T>::T;
 
 template <class T> __device__ Number<T> load(const T *from)
 {
     if constexpr (IS_SAME<T, __half>)
         return __half2float(*from);
+    else if constexpr (IS_SAME<T, Bool>)
+        return *from != Bool{};
     else
         return *from;
 }
@@ -120,19 +127,40 @@ template <class T> __device__ void store(T *to, Number<T> number)
 {
     if constexpr (IS_SAME<T, __half>)
         *to = __float2half_rn(number);
+    else if constexpr (IS_SAME<T, Bool>)
+        *to = static_cast<Bool>(number != 0);
     else
         *to = number;
+}
+
+template <class T> __device__ T *at(u64 address)
+{
+    return reinterpret_cast<T *>(address);
+}
+
+/* Copies a unit of 1, 2, 4 or 8 bytes. */
+__device__ inline void copy_unit(u32 bytes, u64 from, u64 from_index, u64 to, u64 to_index)
+{
+    switch (bytes) {
+    case 1:
+        at<unsigned char>(to)[to_index] = at<const unsigned char>(from)[from_index];
+        break;
+    case 2:
+        at<unsigned short>(to)[to_index] = at<const unsigned short>(from)[from_index];
+        break;
+    case 4:
+        at<u32>(to)[to_index] = at<const u32>(from)[from_index];
+        break;
+    default:
+        at<u64>(to)[to_index] = at<const u64>(from)[from_index];
+        break;
+    }
 }
 
 /* Memory of the VM that may change meanwhile: read once, here. */
 template <class T> __device__ T read_once(const T *from)
 {
     return *static_cast<const volatile T *>(from);
-}
-
-template <class T> __device__ T *at(u64 address)
-{
-    return reinterpret_cast<T *>(address);
 }
 
 template <class T> __device__ T lesser(T a, T b)

@@ -14,7 +14,7 @@ enum {
     CUDA_BUILTIN_ALIGNMENT = 256, /* of workspaces */
     CUDA_BUILTIN_NAME = 48,       /* bytes of a kernel's name, with its zero */
     CUDA_BUILTIN_PARAMS = 256,    /* most bytes of a parameter block */
-    CUDA_BUILTIN_MODULES = 10,
+    CUDA_BUILTIN_MODULES = 11,
 };
 
 /* Name of a module's file, without its ending; NULL behind the last one. */

@@ -91,6 +91,42 @@ template <class T> struct Greatest : Least<T> {
     }
 };
 
+/* Number of elements that are true, and whether all or any are. */
+struct SumOfTruth : Sum<u64> {
+    static __device__ u64 load(Bool x, u64)
+    {
+        return x != Bool{};
+    }
+};
+
+struct AllTrue : SumOfTruth {
+    using Out = Bool;
+
+    static __device__ u64 neutral()
+    {
+        return 1;
+    }
+    static __device__ u64 fold(u64 a, u64 b)
+    {
+        return a & b;
+    }
+    static __device__ Bool result(u64 a)
+    {
+        return static_cast<Bool>(a);
+    }
+};
+
+struct AnyTrue : AllTrue {
+    static __device__ u64 neutral()
+    {
+        return 0;
+    }
+    static __device__ u64 fold(u64 a, u64 b)
+    {
+        return a | b;
+    }
+};
+
 /* Position of the least or the greatest: NaN comes before all numbers, and of equal elements the first. */
 template <class Extreme, class T> struct Position {
     struct Acc {

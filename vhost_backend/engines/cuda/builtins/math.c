@@ -7,35 +7,41 @@ static bool is_empty(const int64_t *shape)
     return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
 
-/* Whether an axis goes on where the last one ends, in an array with these strides. */
-static bool is_joined(const struct math_call *call, const u64 *strides, uint64_t stride)
+/* An input. */
+struct input {
+    uint64_t address;
+    const int64_t *strides;
+};
+
+/* Whether an axis, the next one to the outside, goes on where the last one ends, in all inputs. */
+static bool is_joined(const struct math_call *call, const struct input *inputs, uint32_t num_inputs, uint32_t axis)
 {
-    return stride == strides[call->rank - 1] * call->length[call->rank - 1];
+    bool is_joined = call->rank > 0;
+    for (uint32_t i = 0; i < num_inputs && is_joined; i++)
+        is_joined = (u64)inputs[i].strides[axis] == call->strides[i][call->rank - 1] * call->length[call->rank - 1];
+    return is_joined;
 }
 
-/* Adds the next axis to the outside. */
-static void append(struct math_call *call, uint64_t length, uint64_t a_stride, uint64_t b_stride)
-{
-    call->count *= length;
-    if (length == 1)
-        return;
-    if (call->rank > 0 && is_joined(call, call->a_stride, a_stride) && is_joined(call, call->b_stride, b_stride)) {
-        call->length[call->rank - 1] *= length;
-        return;
-    }
-    call->length[call->rank] = length;
-    call->a_stride[call->rank] = a_stride;
-    call->b_stride[call->rank] = b_stride;
-    call->rank++;
-}
-
-static struct math_call lay_out(const int64_t *shape, const int64_t *a_stride, const int64_t *b_stride)
+/* A call whose elements are laid out. */
+static struct math_call lay_out(const int64_t *shape, const struct input *inputs, uint32_t num_inputs)
 {
     struct math_call call = {.count = 1, .length = {1, 1, 1, 1}};
-    for (uint32_t i = AXES; i-- > 0;)
-        append(&call, (uint64_t)shape[i], (uint64_t)a_stride[i], (uint64_t)b_stride[i]);
+    for (uint32_t axis = AXES; axis-- > 0;) {
+        uint64_t length = (uint64_t)shape[axis];
+        call.count *= length;
+        if (length > 1 && is_joined(&call, inputs, num_inputs, axis)) {
+            call.length[call.rank - 1] *= length;
+        } else if (length > 1) {
+            call.length[call.rank] = length;
+            for (uint32_t i = 0; i < num_inputs; i++)
+                call.strides[i][call.rank] = (uint64_t)inputs[i].strides[axis];
+            call.rank++;
+        }
+    }
     if (call.rank == 0)
         call.rank = 1;
+    for (uint32_t i = 0; i < num_inputs; i++)
+        call.inputs[i] = inputs[i].address;
     return call;
 }
 
@@ -73,41 +79,47 @@ static const struct row {
     [VGC_FN_RINT] = {"unary", MATH_RINT},
     [VGC_FN_TRUNC] = {"unary", MATH_TRUNC},
     [VGC_FN_CONVERT] = {"convert", 0},
+    [VGC_FN_WHERE] = {"where", 0},
 };
 
-static void add(struct plan *plan, const struct math_call *call)
+/* Kernels for elements of a type; those that only copy elements, for elements of a size. */
+static const char *kernel_type(const struct vgc_builtin *builtin)
+{
+    static const char *const BITS[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64"};
+    return builtin->function == VGC_FN_WHERE ? BITS[vgc_builtin_type_bytes(builtin->type)] : plan_type(builtin->type);
+}
+
+static void add(struct plan *plan, struct math_call call, uint32_t operation, uint64_t out)
 {
     struct kernel_name stem = plan_kernel_of("math", ROWS[plan->builtin->function].kernel, NULL);
-    struct kernel_name kernel = plan_kernel_of(stem.text, plan_type(plan->builtin->type), NULL);
-    plan_add(plan, &kernel, plan_blocks(plan, call->count, THREADS), 0, call, sizeof(*call));
+    struct kernel_name kernel = plan_kernel_of(stem.text, kernel_type(plan->builtin), NULL);
+    call.operation = operation;
+    call.out = out;
+    plan_add(plan, &kernel, plan_blocks(plan, call.count, THREADS), 0, &call, sizeof(call));
 }
 
 static void plan_unary(struct plan *plan, const struct vgc_unary_params *p)
 {
-    struct math_call call = lay_out(p->shape, p->a_stride, p->a_stride);
-    call.operation = ROWS[plan->builtin->function].operation;
-    call.a = p->a;
-    call.out = p->out;
-    add(plan, &call);
+    const struct input inputs[] = {{p->a, p->a_stride}};
+    add(plan, lay_out(p->shape, inputs, 1), ROWS[plan->builtin->function].operation, p->out);
 }
 
 static void plan_convert(struct plan *plan, const struct vgc_convert_params *p)
 {
-    struct math_call call = lay_out(p->shape, p->a_stride, p->a_stride);
-    call.operation = (uint32_t)p->to;
-    call.a = p->a;
-    call.out = p->out;
-    add(plan, &call);
+    const struct input inputs[] = {{p->a, p->a_stride}};
+    add(plan, lay_out(p->shape, inputs, 1), (uint32_t)p->to, p->out);
 }
 
 static void plan_binary(struct plan *plan, const struct vgc_binary_params *p)
 {
-    struct math_call call = lay_out(p->shape, p->a_stride, p->b_stride);
-    call.operation = ROWS[plan->builtin->function].operation;
-    call.a = p->a;
-    call.b = p->b;
-    call.out = p->out;
-    add(plan, &call);
+    const struct input inputs[] = {{p->a, p->a_stride}, {p->b, p->b_stride}};
+    add(plan, lay_out(p->shape, inputs, 2), ROWS[plan->builtin->function].operation, p->out);
+}
+
+static void plan_where(struct plan *plan, const struct vgc_where_params *p)
+{
+    const struct input inputs[] = {{p->condition, p->condition_stride}, {p->a, p->a_stride}, {p->b, p->b_stride}};
+    add(plan, lay_out(p->shape, inputs, 3), 0, p->out);
 }
 
 void plan_math(struct plan *plan, const void *params)
@@ -117,6 +129,8 @@ void plan_math(struct plan *plan, const void *params)
         return;
     if (function == VGC_FN_CONVERT)
         plan_convert(plan, params);
+    else if (function == VGC_FN_WHERE)
+        plan_where(plan, params);
     else if (function <= VGC_FN_LESS_EQUAL)
         plan_binary(plan, params);
     else

@@ -3,27 +3,22 @@
 
 namespace vgc
 {
-/* Places of an element of the result in both inputs. */
-struct Places {
-    u64 a, b;
-};
-
-__device__ inline Places places_of(const math_call &call, u64 item)
+/* Places of an element of the result in the inputs. */
+template <u32 INPUTS> __device__ void find_places(const math_call &call, u64 item, u64 (&places)[INPUTS])
 {
-    Places places = {0, 0};
+    for (u32 i = 0; i < INPUTS; i++)
+        places[i] = 0;
 #pragma unroll
     for (u32 axis = 0; axis < AXES; axis++) {
-        if (axis + 1 >= call.rank) {
-            places.a += item * call.a_stride[axis];
-            places.b += item * call.b_stride[axis];
+        bool is_last = axis + 1 >= call.rank;
+        u64 next = is_last ? 0 : divide(item, call.length[axis]), place = item - next * call.length[axis];
+#pragma unroll
+        for (u32 i = 0; i < INPUTS; i++)
+            places[i] += place * call.strides[i][axis];
+        if (is_last)
             break;
-        }
-        u64 next = divide(item, call.length[axis]), place = item - next * call.length[axis];
-        places.a += place * call.a_stride[axis];
-        places.b += place * call.b_stride[axis];
         item = next;
     }
-    return places;
 }
 
 /* An operation of one kernel, and the one of several that the call names. */
@@ -110,15 +105,19 @@ struct CheapUnary {
 
 template <class Operation, class T> __device__ void unary(const math_call &call)
 {
-    for (u64 i = first_item(); i < call.count; i += all_threads())
-        store(at<T>(call.out) + i, Operation::of(call, load(at<const T>(call.a) + places_of(call, i).a)));
+    for (u64 i = first_item(); i < call.count; i += all_threads()) {
+        u64 place[1];
+        find_places(call, i, place);
+        store(at<T>(call.out) + i, Operation::of(call, load(at<const T>(call.inputs[0]) + place[0])));
+    }
 }
 
 template <class Operation, class T, class Out> __device__ void binary(const math_call &call)
 {
     for (u64 i = first_item(); i < call.count; i += all_threads()) {
-        Places places = places_of(call, i);
-        Number<T> a = load(at<const T>(call.a) + places.a), b = load(at<const T>(call.b) + places.b);
+        u64 places[2];
+        find_places(call, i, places);
+        Number<T> a = load(at<const T>(call.inputs[0]) + places[0]), b = load(at<const T>(call.inputs[1]) + places[1]);
         store(at<Out>(call.out) + i, Operation::of(call, a, b));
     }
 }
@@ -143,15 +142,38 @@ template <class T> __device__ void convert_one(const math_call &call, u64 i, T a
         return convert_to<i64>(call, i, a);
     case 5:
         return convert_to<u32>(call, i, a);
-    default:
+    case 6:
         return convert_to<u64>(call, i, a);
+    default:
+        return convert_to<Bool>(call, i, a);
     }
 }
 
 template <class T> __device__ void convert(const math_call &call)
 {
-    for (u64 i = first_item(); i < call.count; i += all_threads())
-        convert_one(call, i, load(at<const T>(call.a) + places_of(call, i).a));
+    for (u64 i = first_item(); i < call.count; i += all_threads()) {
+        u64 place[1];
+        find_places(call, i, place);
+        convert_one(call, i, load(at<const T>(call.inputs[0]) + place[0]));
+    }
+}
+
+struct Extreme {
+    static __device__ u32 of(const math_call &call, u32 a, u32 b)
+    {
+        return call.operation == MATH_MAXIMUM ? Maximum::of(a, b) : Minimum::of(a, b);
+    }
+};
+
+template <class Bits> __device__ void where(const math_call &call)
+{
+    for (u64 i = first_item(); i < call.count; i += all_threads()) {
+        u64 places[3];
+        find_places(call, i, places);
+        bool is_a = load(at<const Bool>(call.inputs[0]) + places[0]) != 0;
+        const Bits *a = at<const Bits>(call.inputs[1]) + places[1], *b = at<const Bits>(call.inputs[2]) + places[2];
+        at<Bits>(call.out)[i] = is_a ? *a : *b;
+    }
 }
 } // namespace vgc
 
@@ -166,17 +188,22 @@ template <class T> __device__ void convert(const math_call &call)
         vgc::binary<vgc::Operation, T, T>(call);                                                                       \
     }
 
-#define ALL(type, T)                                                                                                   \
-    BINARY(binary, CheapBinary, type, T)                                                                               \
-    UNARY(unary, CheapUnary, type, T)                                                                                  \
+#define COMPARISON(type, T)                                                                                            \
     KERNEL math_comparison_##type(const math_call call)                                                                \
     {                                                                                                                  \
         vgc::binary<vgc::Comparison, T, unsigned char>(call);                                                          \
-    }                                                                                                                  \
+    }
+#define CONVERT(type, T)                                                                                               \
     KERNEL math_convert_##type(const math_call call)                                                                   \
     {                                                                                                                  \
         vgc::convert<T>(call);                                                                                         \
     }
+
+#define ALL(type, T)                                                                                                   \
+    BINARY(binary, CheapBinary, type, T)                                                                               \
+    UNARY(unary, CheapUnary, type, T)                                                                                  \
+    COMPARISON(type, T)                                                                                                \
+    CONVERT(type, T)
 
 #define INTEGERS(type, T)                                                                                              \
     ALL(type, T)                                                                                                       \
@@ -200,3 +227,17 @@ INTEGERS(u64, u64)
 FLOATS(f16, __half)
 FLOATS(f32, float)
 FLOATS(f64, double)
+
+BINARY(binary, Extreme, b8, vgc::Bool)
+COMPARISON(b8, vgc::Bool)
+CONVERT(b8, vgc::Bool)
+
+#define WHERE(bits, Bits)                                                                                              \
+    KERNEL math_where_##bits(const math_call call)                                                                     \
+    {                                                                                                                  \
+        vgc::where<Bits>(call);                                                                                        \
+    }
+WHERE(u8, unsigned char)
+WHERE(u16, unsigned short)
+WHERE(u32, u32)
+WHERE(u64, u64)

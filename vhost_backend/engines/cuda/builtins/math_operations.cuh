@@ -189,6 +189,14 @@ template <class To> struct Convert {
     }
 };
 
+/* Whether an element is not 0. */
+template <> struct Convert<Bool> {
+    template <class From> static __device__ u32 of(From a)
+    {
+        return a != 0;
+    }
+};
+
 /* A number that becomes the right half once it is rounded: what doubles lose before is kept in the last bit. */
 template <> struct Convert<__half> {
     template <class From> static __device__ float of(From a)

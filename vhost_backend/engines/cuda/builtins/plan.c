@@ -14,7 +14,7 @@ const char *plan_type(uint32_t type)
 {
     static const char *const NAMES[VGC_NUM_TYPES] = {
         [VGC_TYPE_F16] = "f16", [VGC_TYPE_F32] = "f32", [VGC_TYPE_F64] = "f64", [VGC_TYPE_I32] = "i32",
-        [VGC_TYPE_I64] = "i64", [VGC_TYPE_U32] = "u32", [VGC_TYPE_U64] = "u64",
+        [VGC_TYPE_I64] = "i64", [VGC_TYPE_U32] = "u32", [VGC_TYPE_U64] = "u64", [VGC_TYPE_B8] = "b8",
     };
     return NAMES[type];
 }

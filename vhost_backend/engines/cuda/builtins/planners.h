@@ -12,6 +12,7 @@ void plan_math(struct plan *plan, const void *params);
 void plan_random(struct plan *plan, const void *params);
 void plan_reduce(struct plan *plan, const void *params);
 void plan_scan(struct plan *plan, const void *params);
+void plan_select(struct plan *plan, const void *params);
 void plan_sort(struct plan *plan, const void *params);
 void plan_sparse(struct plan *plan, const void *params);
 

@@ -5,6 +5,8 @@
 /* Bytes of a fold. */
 static uint32_t fold_bytes(const struct plan *plan)
 {
+    if (plan->builtin->type == VGC_TYPE_B8)
+        return 8;
     switch (plan->builtin->function) {
     case VGC_FN_ARGMIN:
     case VGC_FN_ARGMAX:

@@ -50,6 +50,18 @@ template <class Fold, class T> __device__ void reduce(const reduce_call &call)
         vgc::reduce<vgc::Position<vgc::Greatest<T>, T>, T>(call);                                                      \
     }
 
+KERNEL reduce_sum_b8(const reduce_call call)
+{
+    vgc::reduce<vgc::SumOfTruth, vgc::Bool>(call);
+}
+KERNEL reduce_min_b8(const reduce_call call)
+{
+    vgc::reduce<vgc::AllTrue, vgc::Bool>(call);
+}
+KERNEL reduce_max_b8(const reduce_call call)
+{
+    vgc::reduce<vgc::AnyTrue, vgc::Bool>(call);
+}
 REDUCE(i32, i32)
 REDUCE(i64, i64)
 REDUCE(u32, u32)

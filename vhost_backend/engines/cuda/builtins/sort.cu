@@ -59,25 +59,6 @@ template <class T> __device__ T key_of(Bits<T> bits, bool descending)
     }
 }
 
-/* Copies an element of 1, 2, 4 or 8 bytes. */
-__device__ inline void copy_value(const sort_call &call, u64 from, u64 to)
-{
-    switch (call.value_bytes) {
-    case 1:
-        at<unsigned char>(call.values_out)[to] = at<const unsigned char>(call.values)[from];
-        break;
-    case 2:
-        at<unsigned short>(call.values_out)[to] = at<const unsigned short>(call.values)[from];
-        break;
-    case 4:
-        at<u32>(call.values_out)[to] = at<const u32>(call.values)[from];
-        break;
-    default:
-        at<u64>(call.values_out)[to] = at<const u64>(call.values)[from];
-        break;
-    }
-}
-
 /* ---- rows of one tile ----------------------------------------------------------------------------------------- */
 
 /* Sorted elements of a row: what is wanted of them. */
@@ -92,7 +73,7 @@ template <class T> __device__ void put_row(const sort_call &call, u64 row, const
         else
             at<T>(call.out)[begin + i] = at<const T>(call.in)[begin + places[i]];
         if (call.values != 0)
-            copy_value(call, begin + places[i], begin + i);
+            copy_unit(call.value_bytes, call.values, begin + places[i], call.values_out, begin + i);
     }
 }
 
@@ -268,8 +249,10 @@ __device__ inline void put_positions(const sort_call &call)
 
 __device__ inline void put_values(const sort_call &call)
 {
-    for (u64 i = first_item(); i < call.outer * call.n; i += all_threads())
-        copy_value(call, divide(i, call.n) * call.n + place_at(call, i), i);
+    for (u64 i = first_item(); i < call.outer * call.n; i += all_threads()) {
+        u64 from = divide(i, call.n) * call.n + place_at(call, i);
+        copy_unit(call.value_bytes, call.values, from, call.values_out, i);
+    }
 }
 
 /* ---- unique keys ---------------------------------------------------------------------------------------------- */

@@ -10,9 +10,9 @@ static const struct group {
     const char *name;
     void (*plan)(struct plan *plan, const void *params);
 } GROUPS[] = {
-    {"blas", plan_blas}, {"conv", plan_conv},     {"count", plan_count},   {"fft", plan_fft},
-    {"math", plan_math}, {"random", plan_random}, {"reduce", plan_reduce}, {"scan", plan_scan},
-    {"sort", plan_sort}, {"sparse", plan_sparse},
+    {"blas", plan_blas},     {"conv", plan_conv},     {"count", plan_count},   {"fft", plan_fft},
+    {"math", plan_math},     {"random", plan_random}, {"reduce", plan_reduce}, {"scan", plan_scan},
+    {"select", plan_select}, {"sort", plan_sort},     {"sparse", plan_sparse},
 };
 
 enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
@@ -54,7 +54,7 @@ uint32_t cuda_builtin_plan(const struct vgc_builtin *builtin, const void *params
 bool cuda_builtin_may_fail(const struct vgc_builtin *builtin)
 {
     return builtin->function == VGC_FN_BINCOUNT || builtin->function == VGC_FN_SPMV_I32 ||
-           builtin->function == VGC_FN_SPMV_I64;
+           builtin->function == VGC_FN_SPMV_I64 || builtin->function == VGC_FN_TAKE;
 }
 
 const char *cuda_builtin_failed(uint32_t status)
@@ -66,7 +66,9 @@ const char *cuda_builtin_failed(uint32_t status)
         return "an element of in is negative, or bins or more";
     case WRONG_ROW:
         return "row_starts fall, or leave the elements of the matrix";
-    default:
+    case WRONG_COLUMN:
         return "an index is not a column of the matrix";
+    default:
+        return "an index is less than -n, or n or more";
     }
 }
