@@ -33,6 +33,14 @@ MODULE = (
 .extern .func (.param .b64 r) malloc (.param .b64 size);
 .extern .func free (.param .b64 memory);
 .extern .func nobody_calls (.param .b64 x);
+.global .s32 rows[][2] = {{-1}, {7, 0}, {1, 2}};
+.weak .global .s32 cubes[2][2][2] = {{{1}, {2}}, {{3, 4}}};
+.common .global .v2 .u32 vectors[2] = {{1, 2}, {3}};
+.global .b8 split[12] = {5, 0xFF(counter+2), 0xFF00(counter+2), 0xFF0000(counter+2), 0xFF000000(counter+2),
+    0xFF00000000(counter+2), 0xFF0000000000(counter+2), 0xFF000000000000(counter+2), 0xFF00000000000000(counter+2), 6};
+.weak .func (.param .b32 result) doubled (.param .b32 x);
+.visible .func (.param .b32 result) also_doubled (.param .b32 x);
+.global .u64 doubles = also_doubled;
 
 .func (.param .b32 result) twice (.param .b32 twice_param_0);
 
@@ -138,6 +146,29 @@ $L_end:
     ld.param.u32 %r1, [twice_param_0];
     shl.b32 %r2, %r1, 1;
     st.param.b32 [result], %r2;
+    ret;
+}
+
+.alias doubled, twice;
+.alias also_doubled, twice;
+
+.entry calls_aliases(.param .u64 out)
+{
+    .reg .b64 %rd<3>;
+    .reg .b32 %r<3>;
+    .param .b32 argument;
+    .param .b32 result;
+    ld.param.u64 %rd1, [out];
+    st.param.b32 [argument], 42;
+    call (result), doubled, (argument);
+    ld.param.b32 %r1, [result];
+    st.u32 [%rd1], %r1;
+    ld.global.u64 %rd2, [doubles];
+    st.param.b32 [argument], 21;
+    call (result), %rd2, (argument), prototype;
+    prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
+    ld.param.b32 %r1, [result];
+    st.u32 [%rd1+4], %r1;
     ret;
 }
 
@@ -352,6 +383,27 @@ def test_variables(gpu: Rig) -> None:
     assert list(gpu.variable("scales").view(np.float32)) == [1, 2, 3, 0]
 
 
+def test_rows_of_an_initialiser_need_not_be_full(gpu: Rig) -> None:
+    def values(name: str) -> list[int]:
+        return [int(value) for value in gpu.variable(name).view(np.int32)]
+
+    assert values("rows") == [-1, 0, 7, 0, 1, 2]
+    assert values("cubes") == [1, 0, 2, 0, 3, 4, 0, 0]
+    assert values("vectors") == [1, 2, 3, 0]
+
+
+def test_bytes_of_an_address_in_an_initialiser(gpu: Rig) -> None:
+    [counter] = [g.address for program in gpu.programs for g in program.globals if g.name == "counter"]
+    raw = gpu.variable("split").tobytes()
+    assert raw == b"\x05" + struct.pack("<Q", counter + 2) + b"\x06" + bytes(2)
+
+
+def test_further_name_of_a_function(gpu: Rig) -> None:
+    out = gpu.array(2, np.uint32)
+    gpu.launch("calls_aliases", 1, 1, out)
+    assert list(out) == [84, 42]
+
+
 def test_shared_memory_by_offsets_and_addresses(gpu: Rig) -> None:
     out = gpu.array(64, np.uint32)
     gpu.launch("reversed", 1, 64, out, shared=256)
@@ -408,7 +460,17 @@ def entry(body: str, parameters: str = "") -> str:
         ("float4 x;", "1:1: expected a directive, not 'float4'"),
         (".target sm_80", "1:1: expected '.version', not '.target'"),
         (".version 8.0\n.address_size 32", "2:15: expected 64 after '.address_size', not '32'"),
-        (HEADER + ".alias f, g;", "4:1: expected a function or a variable, not '.alias'"),
+        (HEADER + ".alias f, g;", "4:8: 'f' is no function without a body"),
+        (HEADER + ".func f(); .alias f, g;", "4:19: 'g' is no function with a body"),
+        (HEADER + ".func f() { } .func g(); .alias f, g;", "4:33: 'f' is no function without a body"),
+        (HEADER + ".func f(); .func g(); .alias f, g;", "4:30: 'g' is no function with a body"),
+        (HEADER + ".func f(); .entry g() { } .alias f, g;", "4:34: 'g' is no function with a body"),
+        (HEADER + ".func f(.param .b32 x); .func g() { } .alias f, g;", "4:46: 'f' and 'g' are not declared alike"),
+        (HEADER + ".func f(); .func g() { } .alias f, g; .alias f, g;", "4:46: 'f' and 'g' are not declared alike"),
+        (HEADER + ".alias f;", "4:9: expected ',' after the function's name, not ';'"),
+        (HEADER + ".extern .func f() { ret; }", "4:15: function 'f' of another module has a body"),
+        (HEADER + ".visible .weak .func f() { ret; }", "4:10: expected a function or a variable, not '.weak'"),
+        (HEADER + ".common .shared .u32 x;", "4:9: expected '.global' after '.common', not '.shared'"),
         (HEADER + ".entry k(", "4:10: expected '.param' or '.reg', not the end"),
         (HEADER + ".entry k(.param .u99 x) { }", "4:22: '.u99' is no type of variables"),
         (HEADER + ".entry k(.param .u32 x, .param .u32 x) { }", "4:37: parameter 'x' is there twice"),
@@ -418,7 +480,20 @@ def entry(body: str, parameters: str = "") -> str:
         (HEADER + ".entry k(.param .b8 x[40000]) { }", "4:21: kernel 'k' has more than"),
         (HEADER + ".global .b8 x[3000000000];", "4:25: expected at most 2147483648 elements, not ']'"),
         (HEADER + ".global .b64 x[2000000000];", "4:14: variable 'x' is larger than"),
-        (HEADER + ".global .u32 x[2] = {1, 2, 3};", "4:28: variable 'x' has 2 elements"),
+        (HEADER + ".global .u32 x[2] = {1, 2, 3};", "4:28: expected at most 2 elements, not '3'"),
+        (HEADER + ".global .u32 x[2][2] = {{1, 2, 3}};", "4:32: expected at most 2 elements, not '3'"),
+        (HEADER + ".global .u32 x[2][2] = {1, {2}};", "4:29: expected a number or a name in the midst of a row"),
+        (HEADER + ".global .u32 x[2] = {{1}};", "4:25: expected a number or a name before, not '}'"),
+        (HEADER + ".global .u32 x[2][] = {1};", "4:19: expected a number of elements, not ']'"),
+        (HEADER + ".global .u32 x" + "[1]" * 17 + ";", "4:65: expected at most 16 dimensions, not ']'"),
+        (HEADER + ".global .u32 x[][65536][65536] = {1};", "4:30: expected at most 2147483648 elements, not ']'"),
+        (HEADER + ".global .b8 x[8] = {0xFFF(x)};", "4:26: expected a mask of one byte, such as 0xFF00, before"),
+        (HEADER + ".global .b8 x[8] = {0x1FE(x)};", "4:26: expected a mask of one byte, such as 0xFF00, before"),
+        (HEADER + ".global .b8 x[8] = {0xFF(1)};", "4:27: expected a name before, not ')'"),
+        (HEADER + ".global .b8 x[8] = {0xFF(0xFF(x))};", "4:30: expected a name before, not '('"),
+        (HEADER + ".global .b8 x[8] = {0xFF(x), 1};", "4:26: of an address, all eight bytes must follow one another"),
+        (HEADER + ".global .b8 x[8] = {0xFF(x), 0xFF00(x+1)};", "4:26: of an address, all eight bytes"),
+        (HEADER + ".global .b32 x[8] = {0xFF(x)};", "4:27: masks of addresses are for elements of 8 bits"),
         (HEADER + ".global .u64 x = nobody;", "4:18: there is no variable or function 'nobody'"),
         (HEADER + ".global .u32 y; .global .u32 x = y;", "4:34: an address has 64 bits"),
         (HEADER + ".shared .u32 y; .global .u64 x = y;", "4:34: the address of shared variable 'y' is no constant"),
@@ -426,7 +501,7 @@ def entry(body: str, parameters: str = "") -> str:
         (HEADER + ".extern .global .u32 x;", "4:22: variable 'x' is not defined in this module"),
         (HEADER + ".global .u32 x; .global .u32 x;", "4:30: 'x' is defined twice"),
         (HEADER + ".global .texref t;", "4:17: '.texref' is no type of variables"),
-        (HEADER + ".local .u32 x;", "4:13: local variables outside of functions are not supported"),
+        (HEADER + ".local .u32 x;", "4:13: a local variable must be in a function"),
         (HEADER + ".global .align 3 .u32 x;", "4:16: expected a power of two"),
         (HEADER + ".func f();\n.entry k() { call f; }", "4:7: function 'f' is called and not defined"),
         (entry("  bra nowhere;"), "6:7: there is no label 'nowhere'"),

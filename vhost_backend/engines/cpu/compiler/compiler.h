@@ -1,6 +1,7 @@
 // vgc-cpucc: CUDA C source -> an image of x86 code that the CPU engine runs. The steps, in order:
 //   source.cpp     looks at the source's text (source.h); libraries.cpp at those that it includes and the host lacks
-//   units.cpp      takes a program of several sources apart; unit_link.cpp links their modules
+//   units.cpp      takes a program of several sources apart; unit_link.cpp links their modules, unit_symbols.cpp says
+//                  which of their names fit together, unit_calls.cpp has PTX and CUDA C call one another
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR; arguments.cpp prepares it, prelude.cpp has the headers
 //                  ready in precompiled form
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
@@ -119,15 +120,18 @@ struct Program {
 using Users = std::map<std::string, std::string>;
 
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options, std::string text);
-/// Compiles a program of several sources to one module.
-std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &options, Users &users);
+/// Compiles a program of several sources, in CUDA C and PTX, to one module. `program` gets kernels and variables of
+/// those in PTX.
+std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
+                                         Options &options, Program &program, Users &users);
 /// The folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
 std::vector<std::string> host_headers(const Options &options);
 /// Prints the folders in which clang finds the headers of the host's C and C++ libraries, in the order of its search.
 void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::vector<std::string> &objects);
 
-Program collect(llvm::Module &module);
+/// Adds kernels and variables that were made of CUDA C to `program`.
+void collect(llvm::Module &module, Program &program);
 /// Keeps variables that kernels only write to, as the guest can read them; the optimiser drops those that are `static`.
 void keep_globals(llvm::Module &module, const Program &program);
 /// Makes launches in device code, which source.cpp has rewritten, calls of the runtime.

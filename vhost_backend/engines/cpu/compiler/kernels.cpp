@@ -1,6 +1,7 @@
 // Finds a program's kernels with the layout of their parameters, and its variables that the host can address.
 #include "compiler.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/BinaryFormat/Dwarf.h"
@@ -334,11 +335,14 @@ bool is_own(const llvm::GlobalVariable &variable)
 /// Collects __device__ and __constant__ variables: those neither constant in IR nor shared (which begin undefined).
 void collect_globals(llvm::Module &module, Program &program)
 {
+    llvm::SmallPtrSet<const llvm::GlobalVariable *, 16> known;
+    for (const Global &global : program.globals)
+        known.insert(global.variable);
     for (llvm::GlobalVariable &variable : module.globals()) {
         if (variable.isConstant() && !variable.isDeclaration())
             variable.setExternallyInitialized(false); // so that those of host code, which clang keeps, are dropped
         if (variable.isDeclaration() || variable.isConstant() || variable.getName().starts_with("llvm.") ||
-            llvm::isa<llvm::UndefValue>(variable.getInitializer()))
+            llvm::isa<llvm::UndefValue>(variable.getInitializer()) || known.contains(&variable))
             continue;
         llvm::SmallVector<llvm::DIGlobalVariableExpression *, 1> expressions;
         variable.getDebugInfo(expressions);
@@ -383,9 +387,8 @@ void keep_globals(llvm::Module &module, const Program &program)
     llvm::appendToCompilerUsed(module, kept);
 }
 
-Program collect(llvm::Module &module)
+void collect(llvm::Module &module, Program &program)
 {
-    Program program;
     for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
         if (text == "vgc.kernel")
             add_kernel(program, function);
@@ -406,7 +409,6 @@ Program collect(llvm::Module &module)
     keep_globals(module, program);
     if (program.kernels.empty() && program.globals.empty())
         fail("the source defines no kernel (a __global__ function; templates need an instantiation)");
-    return program;
 }
 
 } // namespace vgc

@@ -50,16 +50,18 @@ void resolve_aliases(llvm::Module &module)
     }
 }
 
-/// Module of a program in CUDA C, with its kernels and variables.
-std::unique_ptr<llvm::Module> load_sources(llvm::LLVMContext &context, Options &options, const llvm::DataLayout &layout,
-                                           Program &program, Users &users)
+/// Module of a program, with its kernels and variables.
+std::unique_ptr<llvm::Module> load(llvm::LLVMContext &context, Options &options, const llvm::TargetMachine &machine,
+                                   Program &program, Users &users)
 {
-    auto module =
-        options.units ? link_units(context, options, users) : run_front_end(context, options, read_source(options));
-    module->setDataLayout(layout);
+    auto module = options.units ? link_units(context, machine, options, program, users)
+                  : options.ptx ? ptx::lower_module(context, machine, options, read_source(options), program)
+                                : run_front_end(context, options, read_source(options));
+    module->setDataLayout(machine.createDataLayout());
     note_step("the list of kernels");
     resolve_aliases(*module);
-    program = collect(*module);
+    ptx::find_linked(*module, program);
+    collect(*module, program);
     return module;
 }
 
@@ -70,8 +72,7 @@ void compile(Options options)
     auto machine = host_machine();
     Users users;
     Program program;
-    auto module = options.ptx ? ptx::lower_module(context, *machine, options, read_source(options), program)
-                              : load_sources(context, options, machine->createDataLayout(), program, users);
+    auto module = load(context, options, *machine, program, users);
     note_work("parsed", *module);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)

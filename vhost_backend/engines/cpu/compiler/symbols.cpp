@@ -2,9 +2,9 @@
 // statically.
 #include "compiler.h"
 #include "options.h"
+#include "unit_symbols.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/Object/Archive.h"
 #include "llvm/Object/ELFObjectFile.h"
@@ -55,7 +55,7 @@ bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided,
             continue;
         const auto user = users.find(name.str());
         const std::string where = user == users.end() ? "" : ", which unit '" + user->second + "' uses,";
-        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(name) << "'" << where
+        llvm::errs() << "vgc-cpucc: error: '" << source_name(name) << "'" << where
                      << (users.empty() ? " is not defined" : " is defined in no unit")
                      << ", and not a function that kernels may call\n";
         failed = true;

@@ -1,15 +1,15 @@
 // Links the modules of a program's units, as nvlink does with -rdc=true: names that are a unit's own stay apart, those
 // of templates and inline functions become one, and two definitions of any other name are an error.
 #include "compiler.h"
+#include "ptx/module.h"
+#include "unit_symbols.h"
 #include "units.h"
 #include "work.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Support/MD5.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace vgc
 {
@@ -71,83 +71,57 @@ void prepare(llvm::Module &module, const Options &unit)
     make_own(module, unit);
     for (llvm::GlobalObject &object : module.global_objects())
         keep_apart(object, unit);
-    if (llvm::GlobalVariable *heap = module.getGlobalVariable((llvm::Twine("_ZL10") + HEAP).str(), true)) {
+    llvm::GlobalVariable *heap = module.getGlobalVariable((llvm::Twine("_ZL10") + HEAP).str(), true);
+    if (heap == nullptr)
+        heap = module.getGlobalVariable(HEAP, true); // of PTX
+    if (heap != nullptr) {
         heap->setName(HEAP);
         heap->setLinkage(llvm::GlobalValue::LinkOnceODRLinkage);
         heap->setAttributes({});
     }
 }
 
-/// The modules that have been linked, and who defines and uses their names.
-class UnitLinker
+std::unique_ptr<llvm::Module> compile_unit(llvm::LLVMContext &context, const llvm::TargetMachine &machine, Unit &unit,
+                                           Program &program)
 {
-  public:
-    UnitLinker(llvm::LLVMContext &context, Users &users)
-        : module_(std::make_unique<llvm::Module>("units", context)), linker_(*module_), users_(users)
-    {
-    }
+    auto module = ptx::is_module(unit.text) ? ptx::lower_module(context, machine, unit.options, unit.text, program)
+                                            : run_front_end(context, unit.options, std::move(unit.text));
+    note_work("unit", *module);
+    prepare(*module, unit.options);
+    return module;
+}
 
-    void add(std::unique_ptr<llvm::Module> unit, const std::string &name)
-    {
-        note_names(*unit, name);
-        if (failed_)
-            return;
-        if (module_->getTargetTriple().empty()) {
-            module_->setTargetTriple(unit->getTargetTriple());
-            module_->setDataLayout(unit->getDataLayout());
-        }
-        if (linker_.linkInModule(std::move(unit)))
-            fail("unit '" + name + "' cannot be linked with the others");
-    }
-
-    std::unique_ptr<llvm::Module> take()
-    {
-        if (failed_)
-            fail("the units do not fit together");
-        if (llvm::GlobalVariable *heap = module_->getGlobalVariable(HEAP, true))
-            heap->setLinkage(llvm::GlobalValue::InternalLinkage);
-        return std::move(module_);
-    }
-
-  private:
-    void note_names(const llvm::Module &unit, const std::string &name)
-    {
-        for (const llvm::GlobalObject &object : unit.global_objects()) {
-            if (object.isDeclaration())
-                users_.try_emplace(object.getName().str(), name);
-            else if (object.hasExternalLinkage())
-                define(object.getName().str(), name);
-        }
-    }
-    void define(const std::string &symbol, const std::string &name)
-    {
-        const auto [known, is_new] = definitions_.try_emplace(symbol, name);
-        if (is_new)
-            return;
-        failed_ = true;
-        llvm::errs() << "vgc-cpucc: error: '" << llvm::demangle(symbol) << "' is defined in unit '" << known->second
-                     << "' and in unit '" << name << "'\n";
-    }
-
-    std::unique_ptr<llvm::Module> module_;
-    llvm::Linker linker_;
-    Users &users_;
-    std::map<std::string, std::string> definitions_;
-    bool failed_ = false;
-};
+/// Links modules whose names fit together.
+std::unique_ptr<llvm::Module> link(llvm::LLVMContext &context, std::vector<UnitModule> &units)
+{
+    auto whole = std::make_unique<llvm::Module>("units", context);
+    whole->setTargetTriple(units.front().module->getTargetTriple());
+    whole->setDataLayout(units.front().module->getDataLayout());
+    llvm::Linker linker(*whole);
+    for (UnitModule &unit : units)
+        if (linker.linkInModule(std::move(unit.module)))
+            fail("unit '" + unit.name + "' cannot be linked with the others");
+    if (llvm::GlobalVariable *heap = whole->getGlobalVariable(HEAP, true))
+        heap->setLinkage(llvm::GlobalValue::InternalLinkage);
+    return whole;
+}
 
 } // namespace
 
-std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &options, Users &users)
+std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
+                                         Options &options, Program &program, Users &users)
 {
     std::vector<Unit> units = read_units(options);
-    UnitLinker linker(context, users);
+    std::vector<UnitModule> modules;
+    UnitSymbols symbols;
     for (Unit &unit : units) {
-        auto module = run_front_end(context, unit.options, std::move(unit.text));
-        note_work("unit", *module);
-        prepare(*module, unit.options);
-        linker.add(std::move(module), unit.options.input);
+        modules.push_back({compile_unit(context, machine, unit, program), unit.options.input});
+        symbols.add(modules.back(), users);
     }
+    for (UnitModule &unit : modules)
+        symbols.fit(unit);
+    if (!symbols.are_good())
+        fail("the units do not fit together");
     const Options &first = units.front().options;
     options.flush_denormals = first.flush_denormals;
     options.lockstep = first.lockstep;
@@ -157,7 +131,7 @@ std::unique_ptr<llvm::Module> link_units(llvm::LLVMContext &context, Options &op
         options.lines |= unit.options.lines;
         options.profile |= unit.options.profile;
     }
-    return linker.take();
+    return link(context, modules);
 }
 
 } // namespace vgc

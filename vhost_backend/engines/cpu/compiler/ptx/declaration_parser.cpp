@@ -1,6 +1,7 @@
 #include "declaration_parser.h"
 
 #include <array>
+#include <bit>
 
 namespace vgc::ptx
 {
@@ -10,6 +11,16 @@ namespace
 const unsigned MAX_REGISTERS = 1 << 17; // of a text
 const uint64_t MAX_ALIGN = 4096;
 const uint64_t MAX_ELEMENTS = 1ull << 31;
+const size_t MAX_DIMENSIONS = 16; // also bounds the depth of braces
+const unsigned BYTE = 0xFF;
+
+uint64_t product(std::span<const uint64_t> extents)
+{
+    uint64_t found = 1;
+    for (const uint64_t extent : extents)
+        found *= extent;
+    return found;
+}
 
 } // namespace
 
@@ -122,13 +133,20 @@ bool DeclarationParser::parse_name_and_size(Variable &variable)
         return fail("a variable's name");
     variable.name = token_.text;
     advance();
+    uint64_t elements = 1; // of the array, or of one row of an array without a size
     while (accept("[")) {
         uint64_t count = 0;
         if (!token_.is("]") && !parse_sum(count))
             return false;
-        if (count > MAX_ELEMENTS / std::max<uint64_t>(1, variable.count))
+        if (count == 0 && variable.is_array)
+            return fail("a number of elements");
+        if (count > MAX_ELEMENTS / elements)
             return fail("at most " + std::to_string(MAX_ELEMENTS) + " elements");
+        if (variable.dimensions.size() == MAX_DIMENSIONS)
+            return fail("at most " + std::to_string(MAX_DIMENSIONS) + " dimensions");
+        elements *= std::max<uint64_t>(1, count);
         variable.count *= count;
+        variable.dimensions.push_back(count);
         variable.is_array = true;
         if (!expect("]", "the number of elements"))
             return false;
@@ -142,7 +160,7 @@ bool DeclarationParser::parse_variable(Variable &variable)
 }
 
 /// Number, name, or `generic(name)`, whose address is the same.
-bool DeclarationParser::parse_element(Operand &operand)
+bool DeclarationParser::parse_value(Operand &operand)
 {
     const bool is_generic = token_.kind == Token::WORD && token_.text == "generic";
     if (is_generic) {
@@ -158,15 +176,65 @@ bool DeclarationParser::parse_element(Operand &operand)
     return !is_generic || (expect(")", "the variable's name") && parse_offset(operand));
 }
 
-bool DeclarationParser::parse_initialiser(Variable &variable)
+/// Value, or a byte of an address: `0xFF00(name)`.
+bool DeclarationParser::parse_element(Operand &operand)
 {
-    if (!accept("{"))
-        return parse_element(variable.initialiser.emplace_back());
+    if (!parse_value(operand))
+        return false;
+    if (operand.kind != Operand::INTEGER || !token_.is("("))
+        return true;
+    const uint64_t mask = operand.bits;
+    const int shift = mask == 0 ? 0 : std::countr_zero(mask);
+    if (mask >> shift != BYTE || shift % 8 != 0)
+        return fail("a mask of one byte, such as 0xFF00, before");
+    advance();
+    operand = {};
+    if (!parse_value(operand))
+        return false;
+    operand.mask = mask;
+    return (operand.kind == Operand::NAME || fail("a name before")) && expect(")", "the variable's name");
+}
+
+/// Elements in braces, those from `index` on. Rows may have braces of their own, and need not be full then.
+bool DeclarationParser::parse_elements(Variable &variable, std::span<const uint64_t> extents, uint64_t index)
+{
+    const uint64_t row = product(extents.subspan(1));
+    const uint64_t end = extents[0] == 0 ? MAX_ELEMENTS : index + row * extents[0];
+    uint64_t next = index;
     do {
-        if (!parse_element(variable.initialiser.emplace_back()))
-            return false;
+        if (next >= end)
+            return fail("at most " + std::to_string(end - index) + " elements");
+        if (extents.size() > 1 && accept("{")) {
+            if ((next - index) % row != 0)
+                return fail("a number or a name in the midst of a row");
+            if (!parse_elements(variable, extents.subspan(1), next))
+                return false;
+            next += row;
+        } else {
+            variable.initialiser.push_back({next++, {}});
+            if (!parse_element(variable.initialiser.back().value))
+                return false;
+        }
     } while (accept(","));
     return expect("}", "the initialiser");
+}
+
+bool DeclarationParser::parse_initialiser(Variable &variable)
+{
+    if (!accept("{")) {
+        variable.initialiser.push_back({0, {}});
+        return parse_element(variable.initialiser.back().value);
+    }
+    std::vector<uint64_t> extents = variable.dimensions;
+    if (variable.vector > 1 || extents.empty())
+        extents.push_back(variable.vector);
+    if (!parse_elements(variable, extents, 0))
+        return false;
+    if (variable.count == 0) { // as many rows as there are
+        const uint64_t row = product(std::span(extents).subspan(1));
+        variable.count = (variable.initialiser.back().index / row + 1) * row / variable.vector;
+    }
+    return true;
 }
 
 bool DeclarationParser::parse_variables(Space space, std::vector<Variable> &variables)

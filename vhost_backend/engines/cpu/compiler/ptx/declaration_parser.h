@@ -1,6 +1,8 @@
 // Parser of the declarations of variables, with their types, sizes and initialisers.
 #pragma once
 
+#include <span>
+
 #include "operand_parser.h"
 
 namespace vgc::ptx
@@ -27,7 +29,9 @@ class DeclarationParser : public OperandParser
     bool parse_type(Variable &variable);
     bool parse_name_and_size(Variable &variable);
     bool parse_initialiser(Variable &variable);
+    bool parse_elements(Variable &variable, std::span<const uint64_t> extents, uint64_t index);
     bool parse_element(Operand &operand);
+    bool parse_value(Operand &operand);
 
     unsigned registers_ = 0;
 };

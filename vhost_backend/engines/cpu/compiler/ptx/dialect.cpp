@@ -65,6 +65,14 @@ bool is_ptx(std::string_view text)
            (word == "bra" || text.find(';') != text.npos);
 }
 
+bool begins_module(std::string_view text)
+{
+    const std::string_view directive = ".version";
+    text = skip(text);
+    return text.substr(0, directive.size()) == directive && text.size() > directive.size() &&
+           SPACE.find(text[directive.size()]) != SPACE.npos;
+}
+
 bool is_blank(std::string_view text)
 {
     return skip(text).empty();

@@ -99,6 +99,7 @@ bool define_extern(llvm::Function &function, llvm::StringRef name, uint64_t heap
         if (known.name == name && type_of(known, function.getContext()) == function.getFunctionType()) {
             Builder b(llvm::BasicBlock::Create(function.getContext(), "", &function));
             known.define(b, function, heap_bytes == 0 ? HEAP_BYTES : heap_bytes);
+            function.setLinkage(llvm::GlobalValue::InternalLinkage);
             return true;
         }
     return false;

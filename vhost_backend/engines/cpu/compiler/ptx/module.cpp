@@ -2,6 +2,7 @@
 
 #include "../crash.h"
 #include "../options.h"
+#include "dialect.h"
 #include "externs.h"
 #include "functions.h"
 #include "module_parser.h"
@@ -10,11 +11,17 @@
 #include "variables.h"
 
 #include "llvm/Support/Path.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 
 namespace vgc::ptx
 {
 namespace
 {
+
+/// Attribute of a kernel or variable: its number in the program.
+constexpr char NUMBER[] = "vgc-ptx-number";
+/// Attribute of functions of PTX modules.
+constexpr char FROM_PTX[] = "vgc-ptx";
 
 /// A file of PTX.
 class FileText : public Text
@@ -48,8 +55,9 @@ class ModuleLowering
   public:
     ModuleLowering(llvm::LLVMContext &context, const llvm::TargetMachine &machine, const Options &options,
                    Program &program)
-        : file_(llvm::sys::path::filename(options.input).str()), text_(file_), options_(options), program_(program),
-          ir_(std::make_unique<llvm::Module>(file_, context)), machine_(machine),
+        : is_unit_(!options.cuid.empty()),
+          file_(is_unit_ ? options.input : llvm::sys::path::filename(options.input).str()), text_(file_),
+          options_(options), program_(program), ir_(std::make_unique<llvm::Module>(file_, context)), machine_(machine),
           places_(prepared(*ir_, machine), file_)
     {
     }
@@ -66,13 +74,16 @@ class ModuleLowering
     void declare_variables(const Module &module);
     void declare(const Variable &variable);
     void declare(const Function &function);
+    void declare(const Alias &alias, const Module &module);
     void set_attributes(llvm::Function &ir);
     void define(const Function &function, const Module &module);
     void add_kernel(const Function &function, llvm::Function &ir);
     void add_parameters(Kernel &kernel, const Function &function);
     void set_extents(Kernel &kernel, const Function &function);
     void define_externs(const Module &module);
+    void keep();
 
+    bool is_unit_; // of several
     std::string file_;
     FileText text_;
     const Options &options_;
@@ -86,21 +97,25 @@ class ModuleLowering
 void ModuleLowering::declare(const Variable &variable)
 {
     const auto [found, is_new] = symbols_.try_emplace(variable.name);
+    const bool is_extern = variable.linkage == Linkage::EXTERN, is_shared = variable.space == Space::SHARED;
     if (!is_new) {
-        if (variable.is_extern)
+        if (is_extern)
             return;
         text_.fail(variable.at, "'" + variable.name + "' is defined twice");
     }
-    const bool is_shared = variable.space == Space::SHARED;
-    if (variable.is_extern && !is_shared)
+    if (is_extern && !is_shared && !is_unit_)
         text_.fail(variable.at, "variable '" + variable.name + "' is not defined in this module");
     if (variable.space == Space::LOCAL)
-        text_.fail(variable.at, "local variables outside of functions are not supported");
-    found->second = make_global(*ir_, variable, ir_name(variable.name), text_);
-    if (is_shared)
+        text_.fail(variable.at, "a local variable must be in a function");
+    Variable made = variable;
+    if (is_extern && is_shared && !is_unit_)
+        made.linkage = Linkage::OWN;
+    found->second = make_global(*ir_, made, ir_name(variable.name), text_);
+    if (is_shared || is_extern)
         return;
     auto *global = llvm::cast<llvm::GlobalVariable>(found->second.address);
     global->setExternallyInitialized(true);
+    global->addAttribute(NUMBER, std::to_string(program_.globals.size()));
     program_.globals.push_back({global, variable.name});
 }
 
@@ -109,7 +124,7 @@ void ModuleLowering::declare_variables(const Module &module)
 {
     for (const bool is_extern : {false, true})
         for (const Variable &variable : module.variables)
-            if (variable.is_extern == is_extern)
+            if ((variable.linkage == Linkage::EXTERN) == is_extern)
                 declare(variable);
 }
 
@@ -128,8 +143,33 @@ void ModuleLowering::declare(const Function &function)
         text_.fail(function.at, "'" + function.name + "' is declared as something else before");
 }
 
+/// Gives a function its further name.
+void ModuleLowering::declare(const Alias &alias, const Module &module)
+{
+    const Function *named = nullptr, *target = nullptr;
+    for (const Function &function : module.functions) {
+        named = function.name == alias.name ? &function : named;
+        target = function.name == alias.target && function.has_body ? &function : target;
+    }
+    const auto is_possible = [](const Function *function) { return function != nullptr && !function->is_entry; };
+    if (!is_possible(named) || named->has_body || named->linkage == Linkage::EXTERN)
+        text_.fail(alias.at, "'" + alias.name + "' is no function without a body");
+    if (!is_possible(target))
+        text_.fail(alias.at, "'" + alias.target + "' is no function with a body");
+    Cell &cell = symbols_.find(alias.name)->second;
+    const Cell &meant = symbols_.find(alias.target)->second;
+    auto *declared = llvm::cast<llvm::Function>(cell.address), *function = llvm::cast<llvm::Function>(meant.address);
+    if (declared == function || declared->getFunctionType() != function->getFunctionType())
+        text_.fail(alias.at, "'" + alias.name + "' and '" + alias.target + "' are not declared alike");
+    auto *further = llvm::GlobalAlias::create(linkage_of(named->linkage), "", function);
+    further->takeName(declared);
+    declared->eraseFromParent();
+    cell = meant;
+}
+
 void ModuleLowering::set_attributes(llvm::Function &ir)
 {
+    ir.addFnAttr(FROM_PTX);
     ir.addFnAttr(llvm::Attribute::NoUnwind);
     ir.addFnAttr(llvm::Attribute::Convergent);
     ir.addFnAttr("target-cpu", machine_.getTargetCPU());
@@ -141,6 +181,9 @@ void ModuleLowering::define(const Function &function, const Module &module)
     auto &ir = *llvm::cast<llvm::Function>(symbols_.find(function.name)->second.address);
     if (!ir.isDeclaration())
         text_.fail(function.at, "function '" + function.name + "' is defined twice");
+    if (function.linkage == Linkage::EXTERN)
+        text_.fail(function.at, "function '" + function.name + "' of another module has a body");
+    ir.setLinkage(linkage_of(function.linkage));
     note_function(function.name);
     lower_body(ir, function, symbols_, text_, places_.add(ir, function, short_name(function.name), module));
     if (function.is_entry)
@@ -193,17 +236,33 @@ void ModuleLowering::add_kernel(const Function &function, llvm::Function &ir)
     kernel.short_name = short_name(function.name);
     add_parameters(kernel, function);
     set_extents(kernel, function);
+    ir.addFnAttr(NUMBER, std::to_string(program_.kernels.size()));
     program_.kernels.push_back(std::move(kernel));
 }
 
-/// Gives functions that are only declared their bodies; those that nobody calls need none.
+/// Gives functions that are only declared their bodies; those that nobody calls need none, and other units may define
+/// those of a unit.
 void ModuleLowering::define_externs(const Module &module)
 {
     for (const Function &function : module.functions) {
         auto &ir = *llvm::cast<llvm::Function>(symbols_.find(function.name)->second.address);
-        if (ir.isDeclaration() && !ir.use_empty() && !define_extern(ir, function.name, options_.heap_bytes))
+        if (ir.isDeclaration() && !ir.use_empty() && !define_extern(ir, function.name, options_.heap_bytes) &&
+            !is_unit_)
             text_.fail(function.at, "function '" + function.name + "' is called and not defined in this module");
     }
+}
+
+/// Keeps the module's own kernels and variables when it is linked with others: nobody uses some of them.
+void ModuleLowering::keep()
+{
+    llvm::SmallVector<llvm::GlobalValue *> kept;
+    for (llvm::Function &function : *ir_)
+        if (function.hasFnAttribute(NUMBER))
+            kept.push_back(&function);
+    for (llvm::GlobalVariable &variable : ir_->globals())
+        if (variable.hasAttribute(NUMBER))
+            kept.push_back(&variable);
+    llvm::appendToCompilerUsed(*ir_, kept);
 }
 
 std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
@@ -216,20 +275,56 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
     declare_variables(module);
     for (const Function &function : module.functions)
         declare(function);
+    for (const Alias &alias : module.aliases)
+        declare(alias, module);
     for (const Variable &variable : module.variables)
         initialise(symbols_.find(variable.name)->second, variable, symbols_, text_);
     for (const Function &function : module.functions)
         if (function.has_body)
             define(function, module);
     define_externs(module);
-    if (program_.kernels.empty() && program_.globals.empty())
+    if (program_.kernels.empty() && program_.globals.empty() && !is_unit_)
         text_.fail({}, "the module has no kernel (.entry)");
-    keep_globals(*ir_, program_);
+    keep();
     places_.finish();
     return std::move(ir_);
 }
 
+size_t number_in(const llvm::Attribute &attribute)
+{
+    size_t number = 0;
+    attribute.getValueAsString().getAsInteger(10, number);
+    return number;
+}
+
 } // namespace
+
+bool is_module(llvm::StringRef text)
+{
+    return begins_module(std::string_view(text.data(), text.size()));
+}
+
+bool is_from_ptx(const llvm::Function &function)
+{
+    return function.hasFnAttribute(FROM_PTX);
+}
+
+void find_linked(llvm::Module &module, Program &program)
+{
+    Program found;
+    for (llvm::Function &function : module)
+        if (const llvm::Attribute number = function.getFnAttribute(NUMBER); number.isValid()) {
+            Kernel &kernel = found.kernels.emplace_back(program.kernels[number_in(number)]);
+            kernel.function = &function;
+            function.setLinkage(llvm::GlobalValue::ExternalLinkage);
+        }
+    for (llvm::GlobalVariable &variable : module.globals())
+        if (const llvm::Attribute number = variable.getAttribute(NUMBER); number.isValid()) {
+            found.globals.push_back({&variable, program.globals[number_in(number)].name});
+            variable.setLinkage(llvm::GlobalValue::InternalLinkage);
+        }
+    program = std::move(found);
+}
 
 std::unique_ptr<llvm::Module> lower_module(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
                                            const Options &options, const std::string &text, Program &program)

@@ -1,6 +1,7 @@
 #include "module_parser.h"
 
 #include <algorithm>
+#include <array>
 
 #include "statement_parser.h"
 
@@ -30,6 +31,8 @@ class ModuleParser : public StatementParser
     bool parse_header(const std::string &directive, Module &module);
     bool parse_target();
     bool parse_definition(Module &module);
+    bool parse_linkage(Linkage &linkage);
+    bool parse_alias(Module &module);
     bool parse_function(Function &function);
     bool parse_parameters(std::vector<Variable> &parameters);
     bool parse_parameter(Variable &parameter);
@@ -91,9 +94,28 @@ bool ModuleParser::parse_directive(Module &module)
         return skip_section();
     if (directive == "file")
         return parse_file(module);
+    if (directive == "alias")
+        return parse_alias(module);
     if (is_note(directive))
         return skip_note();
     return parse_definition(module);
+}
+
+/// A function's further name, and the function: `.alias name, function;`.
+bool ModuleParser::parse_alias(Module &module)
+{
+    advance();
+    Alias &alias = module.aliases.emplace_back();
+    alias.at = token_.at;
+    for (std::string *name : {&alias.name, &alias.target}) {
+        if (token_.kind != Token::WORD)
+            return fail("a function's name");
+        *name = token_.text;
+        advance();
+        if (!expect(name == &alias.name ? "," : ";", "the function's name"))
+            return false;
+    }
+    return true;
 }
 
 /// Number and name of a source: `.file 1 "kernel.cu"`, and perhaps more.
@@ -109,20 +131,34 @@ bool ModuleParser::parse_file(Module &module)
     return skip_note();
 }
 
+/// Takes the directive that says what other modules know, if there is one.
+bool ModuleParser::parse_linkage(Linkage &linkage)
+{
+    static const std::array<std::pair<const char *, Linkage>, 4> LINKAGES = {{{"extern", Linkage::EXTERN},
+                                                                              {"visible", Linkage::VISIBLE},
+                                                                              {"weak", Linkage::WEAK},
+                                                                              {"common", Linkage::COMMON}}};
+    for (const auto &[name, known] : LINKAGES)
+        if (token_.kind == Token::DOTTED && token_.text == name) {
+            linkage = known;
+            advance();
+            break;
+        }
+    const bool is_global = token_.kind == Token::DOTTED && token_.text == "global";
+    return linkage != Linkage::COMMON || is_global || fail("'.global' after '.common'");
+}
+
 bool ModuleParser::parse_definition(Module &module)
 {
-    bool is_extern = false;
-    for (;; advance()) {
-        is_extern |= token_.text == "extern";
-        if (token_.kind != Token::DOTTED ||
-            (token_.text != "extern" && token_.text != "visible" && token_.text != "weak" && token_.text != "common"))
-            break;
-    }
+    Linkage linkage = Linkage::OWN;
+    if (!parse_linkage(linkage))
+        return false;
     const std::string directive = token_.kind == Token::DOTTED ? token_.text : "";
     Space space;
     if (directive == "entry" || directive == "func") {
         Function &function = module.functions.emplace_back();
         function.is_entry = directive == "entry";
+        function.linkage = linkage;
         advance();
         return parse_function(function);
     }
@@ -133,7 +169,7 @@ bool ModuleParser::parse_definition(Module &module)
     if (!parse_variables(space, module.variables))
         return false;
     for (size_t i = before; i < module.variables.size(); i++)
-        module.variables[i].is_extern = is_extern;
+        module.variables[i].linkage = linkage;
     return true;
 }
 

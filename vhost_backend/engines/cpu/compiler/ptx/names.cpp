@@ -6,6 +6,12 @@
 
 namespace vgc::ptx
 {
+namespace
+{
+
+constexpr char TAKEN_PREFIX[] = "ptx.";
+
+} // namespace
 
 std::string ir_name(const std::string &name)
 {
@@ -15,7 +21,13 @@ std::string ir_name(const std::string &name)
 #undef VGC_CPU_SYMBOL
     };
     const bool is_taken = llvm::StringRef(name).starts_with("__") || llvm::is_contained(TAKEN, llvm::StringRef(name));
-    return is_taken ? "ptx." + name : name;
+    return is_taken ? TAKEN_PREFIX + name : name;
+}
+
+std::string given_name(llvm::StringRef ir_name)
+{
+    ir_name.consume_front(TAKEN_PREFIX);
+    return ir_name.str();
 }
 
 std::string short_name(const std::string &name)

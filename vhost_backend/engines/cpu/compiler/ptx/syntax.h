@@ -45,6 +45,7 @@ struct Operand {
     bool inverted = false; // !p
     int64_t offset = 0;    // of an address, or from a symbol
     uint64_t index = 0;    // of an element: symbol[index]
+    uint64_t mask = 0;     // of a byte of an address in an initialiser: 0xFF00(symbol)
     std::vector<Operand> parts;
 };
 
@@ -52,6 +53,15 @@ struct Operand {
 struct Registers {
     std::string name;
     unsigned count = 0; // 0: one register, without a number
+};
+
+/// Directive that says what other modules know of a variable or function; OWN: none, it is the module's own.
+enum class Linkage { OWN, VISIBLE, WEAK, COMMON, EXTERN };
+
+/// Element of an array's initialiser.
+struct Element {
+    uint64_t index; // of the array, whose vectors are arrays, too
+    Operand value;  // number or name
 };
 
 /// Variable or parameter.
@@ -63,10 +73,11 @@ struct Variable {
     std::string name;
     uint64_t align = 0; // 0: as its type has it
     bool is_array = false;
-    uint64_t count = 1; // of elements; 0: an array without a size
+    uint64_t count = 1;               // of elements; 0: an array without a size
+    std::vector<uint64_t> dimensions; // of an array
     bool is_pointer = false;
-    bool is_extern = false;
-    std::vector<Operand> initialiser; // numbers and names, of the first elements
+    Linkage linkage = Linkage::OWN;
+    std::vector<Element> initialiser; // by their indices
 };
 
 struct Statement {
@@ -90,6 +101,7 @@ struct Function {
     std::string name;
     bool is_entry = false;
     bool has_body = false; // or is a declaration
+    Linkage linkage = Linkage::OWN;
     std::vector<Variable> results;
     std::vector<Variable> parameters;
     uint32_t threads[3] = {0, 0, 0}; // most of a block; 0: not said
@@ -97,11 +109,19 @@ struct Function {
     std::vector<Statement> body;
 };
 
+/// Further name of a function.
+struct Alias {
+    Position at;
+    std::string name;
+    std::string target;
+};
+
 struct Module {
     bool has_version = false;
     std::map<uint64_t, std::string> files; // names of sources, by number
     std::vector<Variable> variables;
     std::vector<Function> functions;
+    std::vector<Alias> aliases;
 };
 
 } // namespace vgc::ptx

@@ -18,6 +18,8 @@ llvm::Align align_of(const Variable &variable, const Text &text);
 llvm::IntegerType *scalar_type(const Variable &variable, llvm::LLVMContext &context, const Text &text);
 /// Declares a variable that each thread has for itself while the function runs.
 Cell make_local(llvm::Function &function, const Variable &variable, const Text &text);
+/// Linkage in IR.
+llvm::GlobalValue::LinkageTypes linkage_of(Linkage linkage);
 /// Declares a variable that all threads, or all threads of a block, have in common.
 Cell make_global(llvm::Module &module, const Variable &variable, const llvm::Twine &name, const Text &text);
 /// Gives the variable of `cell` its value, in which names are those of `symbols`.

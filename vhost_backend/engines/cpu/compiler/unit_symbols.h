@@ -1,0 +1,51 @@
+// Names that the units of a program have in common: who defines them, and whether declarations fit.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "compiler.h"
+
+namespace vgc
+{
+
+/// Module of a unit, and its name in errors.
+struct UnitModule {
+    std::unique_ptr<llvm::Module> module;
+    std::string name;
+};
+
+/// Name as the source has it.
+std::string source_name(llvm::StringRef symbol);
+
+/// What the units of a program define for one another.
+class UnitSymbols
+{
+  public:
+    /// Notes the definitions and uses of a unit; says what is wrong with them on stderr.
+    void add(UnitModule &unit, Users &users);
+    /// Checks a unit's declarations against the definitions, and has PTX and CUDA C call one another.
+    void fit(UnitModule &unit);
+    /// True if no error was found.
+    bool are_good() const
+    {
+        return !failed_;
+    }
+
+  private:
+    struct Definition {
+        llvm::GlobalObject *object;
+        std::string unit;
+        bool is_weak;
+    };
+    void define(llvm::GlobalValue &value, llvm::GlobalObject &object, const std::string &unit);
+    void fit(llvm::Function &declared, const Definition &definition, const std::string &unit);
+    void fit(const llvm::GlobalVariable &declared, const Definition &definition, const std::string &unit);
+    void report(const llvm::Twine &message);
+
+    std::map<std::string, Definition> definitions_;
+    bool failed_ = false;
+};
+
+} // namespace vgc
