@@ -14,9 +14,11 @@ import pytest
 
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cuda_compile_rig import CompileError, compile_image, log_of, needs_nvcc, needs_nvrtc, toolkit
+from vhost_backend.engines.containers import errors as compiler_errors
+from vhost_backend.engines.containers import lz4, zstd
+from vhost_backend.engines.containers.fatbin import entries
 from vhost_backend.engines.cuda import cubin
-from vhost_backend.engines.cuda.compiler import errors as compiler_errors
-from vhost_backend.engines.cuda.compiler import fatbin, lz4, zstd
+from vhost_backend.engines.cuda.compiler import fatbin
 
 pytestmark = [needs_nvrtc, needs_nvcc]
 
@@ -147,26 +149,26 @@ def test_best_entry_of_a_fatbin_is_taken(arch: str, mode: str) -> None:
 
 
 def test_nvcc_compresses_as_these_tests_assume() -> None:
-    flags = {mode: {e.flags & 0xA000 for e in fatbin.entries(fat(*THREE, mode=mode))} for mode in ("speed", "size")}
+    flags = {mode: {e.flags & 0xA000 for e in entries(fat(*THREE, mode=mode))} for mode in ("speed", "size")}
     assert 0x2000 in flags["speed"]
     assert 0x8000 in flags["size"]
 
 
 def test_machine_code_is_preferred_to_ptx() -> None:
     container = fat(PTX.format(80), CODE.format(80))
-    assert fatbin.choose(fatbin.entries(container), "sm_86").kind == 2
+    assert fatbin.choose(entries(container), "sm_86").kind == 2
     assert image(container, arch="sm_86").capability == 80
 
 
 def test_newest_ptx_is_taken() -> None:
     container = fat(PTX.format(75), PTX.format(80), PTX.format(100))
-    assert fatbin.choose(fatbin.entries(container), "sm_90").arch == 80
+    assert fatbin.choose(entries(container), "sm_90").arch == 80
     assert image(container).capability == 90
 
 
 def test_entries_for_an_architecture_or_a_family_are_matched() -> None:
     container = fat(CODE.format("90a"), CODE.format("100f"), CODE.format("120a"), PTX.format("120a"))
-    found = fatbin.entries(container)
+    found = entries(container)
     assert fatbin.choose(found, "sm_90").arch == 90
     assert fatbin.choose(found, "sm_103").arch == 100
     assert image(container, arch="sm_120").capability == 120

@@ -17,7 +17,7 @@ from tests.unit.cuda_kits import forget, put, use
 from tests.unit.test_cuda_compile_binaries import fat
 from vhost_backend.compiler.job import CompileJob
 from vhost_backend.engines.cuda import driver, toolchain, toolkits
-from vhost_backend.engines.cuda.interpreter import PROGRAM
+from vhost_backend.engines.interpreter import ENGINES
 
 STDLIB = sysconfig.get_path("stdlib")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -222,7 +222,7 @@ def job(source: bytes = EMPTY.encode(), *options: str, **settings: str) -> Compi
 def test_job_with_nvrtc_sees_its_files_alone() -> None:
     seen = [bind.source for bind in job().visible]
     assert toolchain.INCLUDE_DIR in seen
-    for hidden in ("/usr/include", "/usr/bin", "/etc/passwd", "/usr/share", "/usr/lib", PROGRAM, sys.prefix, STDLIB):
+    for hidden in ("/usr/include", "/usr/bin", "/etc/passwd", "/usr/share", "/usr/lib", ENGINES, sys.prefix, STDLIB):
         assert not any(Path(hidden).is_relative_to(path) for path in seen)
 
 

@@ -128,6 +128,6 @@ def test_damaged_programs_are_read_without_harm() -> None:
 
 
 def test_limits_of_the_wire_format_are_the_compilers() -> None:
-    from vhost_backend.engines.cuda.compiler import units
+    from vhost_backend.engines.containers import units
 
     assert (LIMITS["MAX_UNITS"], LIMITS["MAX_UNIT_NAME"]) == (units._MAX_UNITS, units._MAX_NAME)

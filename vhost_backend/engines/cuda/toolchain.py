@@ -17,8 +17,8 @@ from typing import Final
 from vhost_backend.compiler.job import INSIDE, CompileJob
 from vhost_backend.engines.cuda import host_code, host_compiler, toolkits
 from vhost_backend.engines.cuda.driver import INSTALL
-from vhost_backend.engines.cuda.interpreter import PROGRAM, interpreter
 from vhost_backend.engines.cuda.toolkits import Piece, Toolkit, version_text
+from vhost_backend.engines.interpreter import interpreter, sources
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
@@ -71,6 +71,7 @@ _NVCC_FILES: Final = (
     *("nvvm/bin/cicc", "nvvm/libdevice"),
 )
 """Files of a toolkit that nvcc uses."""
+_PROGRAM: Final = "cuda.compiler"
 _INPUTS: Final = {
     "CUDA_SOURCE": "source.cu",
     "CUDA_UNITS": "units",
@@ -109,10 +110,10 @@ def compile_job(kind: str, source: bytes, options: tuple[str, ...], settings: Ma
     tool = _choose(kind, source, options, settings)
     paths = ("--arch", settings["arch"], "--input", _INPUTS[kind], "--output", "image")
     return CompileJob(
-        argv=(*interpreter().command, tool.name, *tool.arguments, *paths, "--", *options),
+        argv=(*interpreter(_PROGRAM).command, tool.name, *tool.arguments, *paths, "--", *options),
         input_name=_INPUTS[kind],
         output_name="image",
-        visible=(*interpreter().visible, *_HEADERS, *tool.visible, *host_compiler.visible(tool.host)),
+        visible=(*interpreter(_PROGRAM).visible, *_HEADERS, *tool.visible, *host_compiler.visible(tool.host)),
         identity=_identity(tool, settings["arch"]),
     )
 
@@ -162,7 +163,7 @@ def _supported(tool: _Tool) -> tuple[str, tuple[str, ...]]:
     """
     if tool.name == "nvcc" and tool.kit is not None:
         return version_text(tool.kit.version), tuple(_asked(tool.files[0], "--list-gpu-code"))
-    version, *numbers = _asked(*interpreter().command, "describe", "--library", tool.files[0])
+    version, *numbers = _asked(*interpreter(_PROGRAM).command, "describe", "--library", tool.files[0])
     return version, tuple(f"sm_{number}" for number in numbers)
 
 
@@ -409,7 +410,7 @@ def _own_digest() -> str:
     digest = hashlib.sha256()
     folders = (INCLUDE_DIR, HOST_DIR, *CONTROL_DIRS, *(bind.source for bind in _SHARED_HEADERS))
     headers = (path for folder in folders for path in ((folder,) if folder.is_file() else folder.rglob("*.h*")))
-    for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *PROGRAM.glob("*.py")]):
+    for path in sorted([*headers, *INCLUDE_DIR.rglob("*"), *sources(_PROGRAM)]):
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import struct
-
+from ...containers import elf
 from .errors import CompileError
 
-_ELF64 = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _EM_CUDA = 190
 _ET_REL = 1
 _ABI_WITH_WIDE_FLAGS = 8  # CUDA 13
@@ -20,17 +17,15 @@ class _Header:
     """Fields of the ELF header that are used here."""
 
     def __init__(self, image: bytes) -> None:
-        if len(image) < _ELF64.size:
-            raise CompileError(f"the cubin is {len(image)} bytes long, and its header alone takes {_ELF64.size}")
-        fields = _ELF64.unpack_from(image)
+        if len(image) < elf.HEADER.size:
+            raise CompileError(f"the cubin is {len(image)} bytes long, and its header alone takes {elf.HEADER.size}")
+        fields = elf.HEADER.unpack_from(image)
         ident = fields[0]
-        if ident[:6] != b"\x7fELF\x02\x01" or fields[2] != _EM_CUDA:
+        if not ident.startswith(elf.MAGIC) or fields[2] != _EM_CUDA:
             raise CompileError("the image is not a cubin (a 64-bit ELF file for CUDA)")
         self.is_relocatable = fields[1] == _ET_REL
         self.flags: int = fields[7]
         self.abi: int = ident[8]
-        self.section_offset: int = fields[6]
-        self.section_size, self.sections, self.names = fields[11:14]
 
 
 def architecture(image: bytes) -> int:
@@ -64,8 +59,8 @@ def check_content(image: bytes) -> None:
 
     :raise CompileError: it has neither.
     """
-    for name, flags in _sections(image):
-        if flags & _SHF_EXECINSTR or name.removeprefix(".") in _VARIABLES:
+    for section in elf.sections(image, "cubin"):
+        if section.flags & _SHF_EXECINSTR or section.name.removeprefix(".") in _VARIABLES:
             return
     raise CompileError(_NOTHING)
 
@@ -76,21 +71,3 @@ def number_of(arch: str) -> int:
     if not digits:
         raise CompileError(f"'{arch}' is not an architecture (allowed: sm_ and a number)")
     return int(digits)
-
-
-def _sections(image: bytes) -> list[tuple[str, int]]:
-    """Name and flags of each section."""
-    header = _Header(image)
-    end = header.section_offset + header.sections * header.section_size
-    if header.section_size != _SECTION.size or end > len(image) or header.names >= header.sections:
-        raise CompileError("the cubin is damaged: its table of sections lies outside of it")
-    table = [
-        _SECTION.unpack_from(image, header.section_offset + index * _SECTION.size) for index in range(header.sections)
-    ]
-    start, size = table[header.names][4:6]
-    names = image[start : start + size]
-    return [(_text(names, entry[0]), entry[2]) for entry in table]
-
-
-def _text(strings: bytes, offset: int) -> str:
-    return strings[offset:].split(b"\0", 1)[0].decode(errors="replace")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...containers.errors import CompileError
 
-class CompileError(Exception):
-    """The guest's program or options are wrong; the text goes into the log."""
+__all__ = ["CompileError", "ToolError"]
 
 
 class ToolError(CompileError):

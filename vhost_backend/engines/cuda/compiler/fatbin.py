@@ -1,85 +1,19 @@
-"""Fat binaries: containers with programs for several architectures, of which one is chosen.
-
-NVIDIA does not document the container. This is the layout that nvcc and fatbinary 11 to 13.5 write: a header of 16
-bytes, then entries, each a header of 64 bytes or more in front of a cubin or a PTX text.
-"""
+"""Choice of a program in a fat binary."""
 
 from __future__ import annotations
 
-import struct
-
-from . import cubin, lz4, zstd
+from ...containers.fatbin import CUBIN, PTX, Entry, entries, listed
+from . import cubin
 from .errors import CompileError
 
-_FILE = struct.Struct("<IHHQ")
-_MAGIC = 0xBA55ED50
-_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
-_PTX = 1
-_CUBIN = 2
-_FLAG_LZ4 = 0x2000
-_FLAG_ZSTD = 0x8000
-_FLAG_THIS_ARCH_ONLY = 0x100000  # sm_90a
-_FLAG_FAMILY = 0x200000  # sm_100f
-_MAX_BYTES = 256 << 20
-_KINDS = {_PTX: "PTX for sm_", _CUBIN: "a cubin for sm_"}
 
-
-class Entry:
-    """A program in the container."""
-
-    def __init__(self, container: bytes, offset: int) -> None:
-        if offset + _ENTRY.size > len(container):
-            raise CompileError(f"the fatbin is damaged: an entry at {offset} lies outside of it")
-        fields = _ENTRY.unpack_from(container, offset)
-        self.kind: int = fields[0]
-        header_size, self.size, self.compressed_size = fields[2:5]
-        self.arch: int = fields[8]
-        self.flags: int = fields[11]
-        self.expanded_size: int = fields[13]
-        self.start = offset + header_size
-        self.end = self.start + self.size
-        if header_size < _ENTRY.size or self.end > len(container) or self.compressed_size > self.size:
-            raise CompileError(f"the fatbin is damaged: the entry at {offset} claims to end at {self.end}")
-
-    def suits(self, device: int) -> bool:
-        """True if the entry has code for `device`, or PTX from which it can be made."""
-        if self.flags & _FLAG_THIS_ARCH_ONLY:
-            return self.arch == device
-        if self.kind == _PTX and not self.flags & _FLAG_FAMILY:
-            return self.arch <= device
-        return cubin.runs_on(self.arch, device)
-
-    def payload(self, container: bytes) -> bytes:
-        """Bytes of the program, decompressed."""
-        if not self.flags & (_FLAG_LZ4 | _FLAG_ZSTD):
-            return container[self.start : self.end]
-        if self.expanded_size > _MAX_BYTES:
-            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in an entry; allowed: {_MAX_BYTES}")
-        packed = container[self.start : self.start + self.compressed_size]
-        expand = lz4.decompress if self.flags & _FLAG_LZ4 else zstd.decompress
-        return expand(packed, self.expanded_size)
-
-
-def entries(container: bytes) -> list[Entry]:
-    """All entries, in the container's order.
-
-    :raise CompileError: the container is not a fatbin, or is damaged.
-    """
-    if len(container) < _FILE.size:
-        raise CompileError(f"the fatbin is {len(container)} bytes long, and its header alone takes {_FILE.size}")
-    magic, _version, header_size, size = _FILE.unpack_from(container)
-    if magic != _MAGIC:
-        raise CompileError(f"the image is not a fatbin (it begins with {magic:#x}, not {_MAGIC:#x})")
-    end = header_size + size
-    if header_size < _FILE.size or end > len(container):
-        raise CompileError(f"the fatbin is damaged: it claims {end} bytes and has {len(container)}")
-    container = container[:end]
-    found = []
-    offset = header_size
-    while offset < end:
-        found.append(Entry(container, offset))
-        offset = found[-1].end
-    return found
+def suits(entry: Entry, device: int) -> bool:
+    """True if the entry has code for `device`, or PTX from which it can be made."""
+    if entry.is_exact:
+        return entry.arch == device
+    if entry.kind == PTX and not entry.is_for_family:
+        return entry.arch <= device
+    return cubin.runs_on(entry.arch, device)
 
 
 def choose(found: list[Entry], arch: str) -> Entry:
@@ -88,16 +22,15 @@ def choose(found: list[Entry], arch: str) -> Entry:
     :raise CompileError: no entry is usable; the text lists the entries.
     """
     device = cubin.number_of(arch)
-    suitable = [entry for entry in found if entry.suits(device)]
-    code = [entry for entry in suitable if entry.kind == _CUBIN]
-    usable = code or [entry for entry in suitable if entry.kind == _PTX]
+    suitable = [entry for entry in found if suits(entry, device)]
+    code = [entry for entry in suitable if entry.kind == CUBIN]
+    usable = code or [entry for entry in suitable if entry.kind == PTX]
     if not usable:
-        held = ", ".join(f"{_KINDS[entry.kind]}{entry.arch}" for entry in found if entry.kind in _KINDS)
-        raise CompileError(f"the fatbin has nothing for {arch}; it holds {held or 'no known entries'}")
+        raise CompileError(f"the fatbin has nothing for {arch}; it holds {listed(found)}")
     return max(usable, key=lambda entry: entry.arch)
 
 
 def take(container: bytes, arch: str) -> tuple[bool, bytes]:
     """Best program for `arch`: True if it is PTX, and its bytes."""
     entry = choose(entries(container), arch)
-    return entry.kind == _PTX, entry.payload(container)
+    return entry.kind == PTX, entry.payload(container)
