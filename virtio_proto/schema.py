@@ -154,7 +154,7 @@ class DeviceFeature(IntFlag):
     CALL = 1 << 0
     EVENTS = 1 << 1
     REGION_ADDRESS = 1 << 2  # kernels may use addresses inside the region directly (zero copy)
-    BINARY_PROGRAMS = 1 << 3  # cubins and fatbins; and PTX, which the software GPU takes without it
+    BINARY_PROGRAMS = 1 << 3  # cubins; and PTX and fatbins, which the software GPU takes without it
     TEXTURES = 1 << 4
     GRAPHS = 1 << 5
 

@@ -50,17 +50,21 @@ def nvcc() -> Path:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One of one file, and one whose kernel is in another file (-rdc=true)."""
+    """One of one file, one whose kernel is in another file (-rdc=true), and one with PTX for the software GPU."""
     compiler = nvcc()
     folder = tmp_path_factory.mktemp("nvcc")
     (folder / "libcudart.so").symlink_to(LIBRARIES / "libcudart.so.13")
     (folder / "whole.cu").write_text(KERNEL + MAIN)
     (folder / "main.cu").write_text(MAIN)
     (folder / "kernel.cu").write_text(KERNEL)
-    options = ["-cudart", "shared", "-arch=sm_90", f"-L{folder}", "-Xlinker", f"-rpath={LIBRARIES}"]
-    for words in (["-o", "whole", "whole.cu"], ["-rdc=true", "-o", "parts", "main.cu", "kernel.cu"]):
+    options = ["-cudart", "shared", f"-L{folder}", "-Xlinker", f"-rpath={LIBRARIES}"]
+    for words in (
+        ["-arch=sm_90", "-o", "whole", "whole.cu"],
+        ["-arch=sm_90", "-rdc=true", "-o", "parts", "main.cu", "kernel.cu"],
+        ["-arch=sm_80", "-o", "older", "whole.cu"],
+    ):
         subprocess.run([compiler, *options, *words], cwd=folder, check=True, timeout=HANGS_AFTER_S)
-    return {name: folder / name for name in ("whole", "parts")}
+    return {name: folder / name for name in ("whole", "parts", "older")}
 
 
 @pytest.mark.parametrize("name", ["whole", "parts"])
@@ -74,6 +78,12 @@ def test_the_software_gpu_says_what_the_program_brings_and_what_helps(
     assert "this program brings GPU code of NVIDIA's compiler (sm_90" in done.stderr
     assert "build it with mynvcc" in done.stderr
     assert "build it with mynvcc" in kept
+
+
+def test_the_software_gpu_runs_the_ptx_that_the_program_brings(programs: dict[str, Path], tmp_path: Path) -> None:
+    with guest_host(tmp_path) as host:
+        done = host.run(programs["older"])
+    assert done.stdout == "cudaSuccess 2 3 4 5\n", done.stderr
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,14 @@ def link_bytes(program: bytes, options: Sequence[str] = ()) -> tuple[bytes, str]
     return _compiled("CUDA_UNITS", program, options, {})
 
 
+def compile_bytes(kind: str, program: bytes, options: Sequence[str] = ()) -> tuple[bytes, str]:
+    """The image of a program of any kind, and the compiler's log.
+
+    :raise CompileError: it does not compile.
+    """
+    return _compiled(kind, program, options, {})
+
+
 def _compiled(kind: str, source: bytes, options: Sequence[str], settings: Mapping[str, str]) -> tuple[bytes, str]:
     job = CpuEngine.compile_job(kind, source, tuple(options), settings)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,8 @@ from .errors import CompileError
 
 _FILE = struct.Struct("<IHHQ")
 _MAGIC = 0xBA55ED50
+START = struct.pack("<I", _MAGIC)
+"""First bytes of a fatbin."""
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 PTX = 1
 CUBIN = 2
@@ -67,25 +69,41 @@ def entries(container: bytes) -> list[Entry]:
 
     :raise CompileError: the container is not a fatbin, or is damaged.
     """
-    if len(container) < _FILE.size:
-        raise CompileError(f"the fatbin is {len(container)} bytes long, and its header alone takes {_FILE.size}")
-    magic, _version, header_size, size = _FILE.unpack_from(container)
-    if magic != _MAGIC:
-        raise CompileError(f"the image is not a fatbin (it begins with {magic:#x}, not {_MAGIC:#x})")
-    end = header_size + size
-    if header_size < _FILE.size or end > len(container):
-        raise CompileError(f"the fatbin is damaged: it claims {end} bytes and has {len(container)}")
-    container = container[:end]
+    container = split(container)[0]
+    offset = _FILE.unpack_from(container)[2]
     found = []
-    offset = header_size
-    while offset < end:
+    while offset < len(container):
         found.append(Entry(container, offset))
         offset = found[-1].end
     return found
 
 
+def split(program: bytes) -> list[bytes]:
+    """Fatbins that follow one another, as linkers put them, perhaps with zeroes between them.
+
+    :raise CompileError: there is something else, or nothing.
+    """
+    found: list[bytes] = []
+    offset, last = 0, len(program.rstrip(b"\0"))
+    while offset < last or not found:
+        if len(program) - offset < _FILE.size:
+            left = len(program) - offset
+            raise CompileError(f"the fatbin is {left} bytes long, and its header alone takes {_FILE.size}")
+        magic, _version, header_size, size = _FILE.unpack_from(program, offset)
+        if magic != _MAGIC:
+            raise CompileError(f"the image is not a fatbin (it begins with {magic:#x}, not {_MAGIC:#x})")
+        end = offset + header_size + size
+        if header_size < _FILE.size or end > len(program):
+            raise CompileError(f"the fatbin is damaged: it claims {end - offset} bytes and has {len(program) - offset}")
+        found.append(program[offset:end])
+        offset = end
+        while offset < last and program[offset] == 0:
+            offset += 1
+    return found
+
+
 def listed(found: list[Entry]) -> str:
-    """What a container holds, for errors: "a cubin for sm_80, PTX for sm_90a"."""
+    """Contents of a container, for errors: "a cubin for sm_80, PTX for sm_90a"."""
     known = [entry for entry in found if entry.kind in _KINDS]
     suffixes = ["a" if entry.is_exact else "f" if entry.is_for_family else "" for entry in known]
     words = [f"{_KINDS[entry.kind]}{entry.arch}{suffix}" for entry, suffix in zip(known, suffixes, strict=True)]

@@ -77,3 +77,15 @@ def _name(raw: bytes, number: int) -> str:
             " backslashes, that does not begin with '-')"
         )
     return name
+
+
+def packed(units: list[Unit]) -> bytes:
+    """A program of units, as `split` takes it apart."""
+    options = [b"".join(word.encode(errors="surrogateescape") + b"\0" for word in unit.options) for unit in units]
+    names = [unit.name.encode() for unit in units]
+    parts = [_HEAD.pack(len(units), 0)]
+    for unit, name, words in zip(units, names, options, strict=True):
+        parts.append(_ENTRY.pack(len(name), len(words), len(unit.text)))
+    for unit, name, words in zip(units, names, options, strict=True):
+        parts += [name, words, unit.text]
+    return b"".join(parts)

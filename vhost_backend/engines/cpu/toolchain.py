@@ -12,6 +12,7 @@ from typing import Final
 from vhost_backend.compiler.job import INSIDE, CompileJob, may_have
 from vhost_backend.engines.cpu import cccl, preludes
 from vhost_backend.engines.cpu.host_headers import host_headers
+from vhost_backend.engines.interpreter import Interpreter, interpreter, sources
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox.terms import Bind
 
@@ -36,10 +37,19 @@ FOLDERS: Final = {
 }
 """Folders of headers that a compiler sees, and the host's. All compilers know them by these names, isolated or not."""
 
-INPUTS: Final = {"CUDA_SOURCE": "source.cu", "CUDA_UNITS": "units", "PTX": "module.ptx"}
+INPUTS: Final = {
+    "CUDA_SOURCE": "source.cu",
+    "CUDA_UNITS": "units",
+    "PTX": "module.ptx",
+    "FATBIN": "guest.fatbin",
+}
 """Name of the compiler's input, by the kinds of programs that it compiles."""
 _FORMS: Final = {"CUDA_UNITS": ("--units",), "PTX": ("--ptx",)}
 """Option for inputs that are no CUDA source."""
+_UNPACKER: Final = "cpu.unpacker"
+"""Program that takes PTX out of fatbins, before the compiler."""
+_CONTAINED: Final = re.compile(rb"\x50\xed\x55\xba|\x7fELF")
+"""First bytes of fatbins, and of the host objects that have some."""
 _HOSTED: Final = re.compile(rb"include|std\s*::|<<\s*<")
 """Words without which a source needs no header of the host; ``source.cpp`` looks closer."""
 _CPU_FIELDS: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -68,7 +78,7 @@ def compile_job(
     if not (LLVM_DIR / _LIBRARY).exists():
         raise HostError(f"{LLVM_DIR / _LIBRARY} is missing", hint="apt-get install libclang-rt-19-dev")
     headers = host_headers(COMPILER, LLVM_DIR)
-    hosted = kind != "PTX" and (source is None or may_have(_HOSTED, source))
+    hosted = kind not in ("PTX", "FATBIN") and (source is None or may_have(_HOSTED, source))
     folders = [path for path in headers.folders if hosted or path.is_relative_to(LLVM_DIR)]
     named = hosted and (source is None or cccl.names_cccl(source))
     nvidias = cccl.cccl(libraries) if named else None
@@ -82,18 +92,17 @@ def compile_job(
         *(_libraries(nvidias) if nvidias else ()),
         *(word for folder in folders for word in _folder("--system-dir", folder)),
         *(word for path in offered for word in ("--prelude", path)),
-        *_FORMS.get(kind, ()),
         *(("--symbols",) if symbols else ()),
-        "--input",
-        INPUTS[kind],
         "--output",
         "image",
         "--",
         *(("--lockstep",) if lockstep else ()),
         *options,
     )
+    is_packed = kind == "FATBIN" or (kind == "CUDA_UNITS" and (source is None or may_have(_CONTAINED, source)))
+    unpacker = interpreter(_UNPACKER) if is_packed else None
     return CompileJob(
-        argv=argv,
+        argv=_reading(kind, argv, unpacker),
         input_name=INPUTS[kind],
         output_name="image",
         visible=(
@@ -101,16 +110,26 @@ def compile_job(
             *_shown(offered),
             *(headers.visible if hosted else ()),
             *(nvidias.visible if nvidias else ()),
+            *(unpacker.visible if unpacker else ()),
         ),
         identity=" ".join(
             (
                 identity(),
                 *((nvidias.identity,) if nvidias else ()),
+                *((_unpackers_identity(),) if unpacker else ()),
                 *(name for name, is_on in (("lockstep", lockstep), ("symbols", symbols)) if is_on),
             )
         ),
         is_alone=True,
     )
+
+
+def _reading(kind: str, argv: tuple[str | Path, ...], unpacker: Interpreter | None) -> tuple[str | Path, ...]:
+    """Command of the compiler for an input, by the program that takes fatbins apart if there may be some."""
+    compiler, *words = argv
+    if unpacker is None:
+        return (compiler, *_FORMS.get(kind, ()), "--input", INPUTS[kind], *words)
+    return (*unpacker.command, INPUTS[kind], kind, compiler, *words)
 
 
 def precompile_argv(libraries: cccl.Cccl, folder: Path) -> tuple[str | Path, ...]:
@@ -176,6 +195,15 @@ def _visible() -> tuple[Bind, ...]:
         Bind(CONTROL_DIR, INSIDE / "kernels" / "control"),
         *(Bind(LLVM_DIR / name, INSIDE / "llvm" / name) for name in _LLVM_FILES),
     )
+
+
+@functools.cache
+def _unpackers_identity() -> str:
+    """Digest of the program that takes fatbins apart."""
+    digest = hashlib.sha256()
+    for path in sources(_UNPACKER):
+        digest.update(path.read_bytes())
+    return f"unpacker {digest.hexdigest()}"
 
 
 @functools.cache

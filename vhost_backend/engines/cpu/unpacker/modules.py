@@ -1,0 +1,60 @@
+"""PTX modules in fatbins that a device of the software GPU's compute capability would load."""
+
+from __future__ import annotations
+
+from ...containers import elf, fatbin
+from ...containers.errors import CompileError
+from ...containers.fatbin import PTX, Entry
+
+ARCHITECTURE = 80
+"""Compute capability of the software GPU, times ten."""
+_TO_LINK = "__nv_relfatbin"
+"""Section of host objects and programs in which nvcc leaves fatbins that are to be linked (-rdc=true)."""
+_COMPLETE = ".nv_fatbin"
+"""Section of all other fatbins, among them the cubin that nvcc has linked."""
+
+
+def is_container(program: bytes) -> bool:
+    """True for what may have fatbins: a fatbin, or a host object."""
+    return program.startswith((fatbin.START, elf.MAGIC))
+
+
+def modules_of(program: bytes) -> list[bytes]:
+    """PTX of all fatbins in a fatbin or host object. NVIDIA's tools end the text with a zero byte.
+
+    :raise CompileError: the program is damaged, has no fatbin, or one without PTX for the software GPU.
+    """
+    containers = _of_object(program) if program.startswith(elf.MAGIC) else fatbin.split(program)
+    return [text for container in containers for text in chosen(container)]
+
+
+def _of_object(program: bytes) -> list[bytes]:
+    """Fatbins of a host object or program; what nvcc has linked of others is left out, as it is no PTX."""
+    found = {section.name: section.content for section in elf.sections(program, "host object")}
+    to_link = fatbin.split(found[_TO_LINK]) if _TO_LINK in found else []
+    complete = fatbin.split(found[_COMPLETE]) if _COMPLETE in found else []
+    if to_link:
+        complete = [container for container in complete if any(_suits(entry) for entry in fatbin.entries(container))]
+    if not to_link + complete:
+        raise CompileError(f"the host object has no fatbin, which would be in a section {_TO_LINK} or {_COMPLETE}")
+    return [*to_link, *complete]
+
+
+def chosen(container: bytes) -> list[bytes]:
+    """Modules of the newest PTX that the software GPU can run: several, if they are to be linked.
+
+    :raise CompileError: there is none; the text lists what there is.
+    """
+    found = fatbin.entries(container)
+    usable = [entry for entry in found if _suits(entry)]
+    if not usable:
+        raise CompileError(
+            f"the fatbin has no PTX for the software GPU, which has compute capability {ARCHITECTURE / 10}; it holds "
+            f"{fatbin.listed(found)} (nvcc -gencode arch=compute_{ARCHITECTURE},code=compute_{ARCHITECTURE} adds PTX)"
+        )
+    newest = max(entry.arch for entry in usable)
+    return [entry.payload(container) for entry in usable if entry.arch == newest]
+
+
+def _suits(entry: Entry) -> bool:
+    return entry.kind == PTX and entry.arch <= ARCHITECTURE and not (entry.is_exact or entry.is_for_family)
