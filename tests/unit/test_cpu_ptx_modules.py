@@ -500,7 +500,6 @@ def entry(body: str, parameters: str = "") -> str:
         (HEADER + ".shared .u32 y = 1;", "4:14: shared variable 'y' has an initialiser"),
         (HEADER + ".extern .global .u32 x;", "4:22: variable 'x' is not defined in this module"),
         (HEADER + ".global .u32 x; .global .u32 x;", "4:30: 'x' is defined twice"),
-        (HEADER + ".global .texref t;", "4:17: '.texref' is no type of variables"),
         (HEADER + ".local .u32 x;", "4:13: a local variable must be in a function"),
         (HEADER + ".global .align 3 .u32 x;", "4:16: expected a power of two"),
         (HEADER + ".func f();\n.entry k() { call f; }", "4:7: function 'f' is called and not defined"),

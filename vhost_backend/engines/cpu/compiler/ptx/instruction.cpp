@@ -91,6 +91,15 @@ const Operand &Instruction::operand(size_t index) const
     return statement_.operands[index];
 }
 
+const Operand &Instruction::element(const Operand &vector, unsigned index, unsigned count) const
+{
+    if (count == 1 && vector.kind != Operand::VECTOR)
+        return vector;
+    if (vector.kind != Operand::VECTOR || vector.parts.size() != count)
+        low.fail(vector.at, "expected " + llvm::Twine(count) + " registers in braces");
+    return vector.parts[index];
+}
+
 uint64_t Instruction::number(size_t index) const
 {
     const auto *constant = llvm::dyn_cast<llvm::ConstantInt>(low.bits(operand(index), 64));

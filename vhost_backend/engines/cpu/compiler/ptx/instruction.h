@@ -30,6 +30,8 @@ class Instruction
     [[noreturn]] void refuse() const;
 
     const Operand &operand(size_t index) const;
+    /// Element of a vector of `count`; an operand without braces is one.
+    const Operand &element(const Operand &vector, unsigned index, unsigned count) const;
     size_t size() const
     {
         return statement_.operands.size();

@@ -19,16 +19,6 @@ Value *mask_of_warp(Instruction &i)
     return i.b.getInt32(~0u);
 }
 
-const Operand &part(Instruction &i, size_t operand, unsigned index, unsigned count)
-{
-    const Operand &all = i.operand(operand);
-    if (count == 1 && all.kind != Operand::VECTOR)
-        return all;
-    if (all.kind != Operand::VECTOR || all.parts.size() != count)
-        i.low.fail(all.at, "expected " + llvm::Twine(count) + " registers in braces");
-    return all.parts[index];
-}
-
 /// Types of A and B that have less than a byte, which no other instruction has; false without them.
 bool take_small_types(Instruction &i, Product &product)
 {
@@ -108,7 +98,7 @@ void lower_mma(Instruction &i)
     };
     auto leave = [&](size_t operand, unsigned count, unsigned bits) {
         for (unsigned n = 0; n < count; n++) {
-            Value *value = i.low.bits(part(i, operand, n, count), bits);
+            Value *value = i.low.bits(i.element(i.operand(operand), n, count), bits);
             b.CreateAlignedStore(value, place(bits), llvm::Align(4));
         }
     };
@@ -122,7 +112,7 @@ void lower_mma(Instruction &i)
     for (unsigned n = 0; n < product.sum_registers(); n++) {
         llvm::Type *type = b.getIntNTy(product.sum_bits());
         Value *sum = b.CreateAlignedLoad(type, place(product.sum_bits()), llvm::Align(4));
-        i.low.write(part(i, 0, n, product.sum_registers()), sum, {Type::BITS, product.sum_bits(), 1});
+        i.low.write(i.element(i.operand(0), n, product.sum_registers()), sum, {Type::BITS, product.sum_bits(), 1});
     }
 }
 
@@ -159,7 +149,7 @@ void lower_matrix_access(Instruction &i)
     };
     Registers results;
     for (unsigned m = 0; m < count; m++) {
-        Value *given = loads ? nullptr : i.low.bits(part(i, 1, m, count), 32), *result = nullptr;
+        Value *given = loads ? nullptr : i.low.bits(i.element(i.operand(1), m, count), 32), *result = nullptr;
         for (unsigned n = 0; n < (transposed ? 2u : 1u); n++) {
             Value *row = transposed ? b.CreateAdd(pair, b.getInt32(n)) : group;
             Value *base = row_address(i, address, m, row);
@@ -173,7 +163,7 @@ void lower_matrix_access(Instruction &i)
         results.push_back(result);
     }
     for (unsigned m = 0; loads && m < count; m++)
-        i.low.write(part(i, 0, m, count), results[m], type);
+        i.low.write(i.element(i.operand(0), m, count), results[m], type);
     synchronise_warp(i, mask_of_warp(i)); // what follows may overwrite what another lane has yet to read
 }
 

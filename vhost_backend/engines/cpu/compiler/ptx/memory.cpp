@@ -55,15 +55,6 @@ struct Access {
     }
 };
 
-const Operand &element(Instruction &i, const Operand &operand, unsigned index, unsigned count)
-{
-    if (count == 1 && operand.kind != Operand::VECTOR)
-        return operand;
-    if (operand.kind != Operand::VECTOR || operand.parts.size() != count)
-        i.low.fail(operand.at, "expected " + llvm::Twine(count) + " registers in braces");
-    return operand.parts[index];
-}
-
 /// Address of element `index`: that of the first is the whole's, so that variables can become values.
 Value *element_place(Builder &b, Value *whole, unsigned index, Type type)
 {
@@ -81,7 +72,7 @@ void lower_load(Instruction &i)
             b.CreateFence(llvm::AtomicOrdering::Acquire);
         Value *elements = b.CreateBitCast(loaded, access.elements(b));
         for (unsigned n = 0; n < access.count; n++)
-            i.low.write(element(i, i.operand(0), n, access.count), b.CreateExtractElement(elements, n), access.type);
+            i.low.write(i.element(i.operand(0), n, access.count), b.CreateExtractElement(elements, n), access.type);
         return;
     }
     for (unsigned n = 0; n < access.count; n++) {
@@ -92,7 +83,7 @@ void lower_load(Instruction &i)
             load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(b.getContext(), {}));
         load->setOrdering(access.ordering == llvm::AtomicOrdering::Release ? llvm::AtomicOrdering::Monotonic
                                                                            : access.ordering);
-        i.low.write(element(i, i.operand(0), n, access.count), load, access.type);
+        i.low.write(i.element(i.operand(0), n, access.count), load, access.type);
     }
 }
 
@@ -104,7 +95,7 @@ void lower_store(Instruction &i)
     if (access.is_whole()) {
         Value *elements = llvm::PoisonValue::get(access.elements(b));
         for (unsigned n = 0; n < access.count; n++) {
-            Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
+            Value *value = i.low.bits(i.element(i.operand(1), n, access.count), access.type.width());
             elements = b.CreateInsertElement(elements, value, n);
         }
         if (llvm::isReleaseOrStronger(access.ordering))
@@ -113,7 +104,7 @@ void lower_store(Instruction &i)
         return;
     }
     for (unsigned n = 0; n < access.count; n++) {
-        Value *value = i.low.bits(element(i, i.operand(1), n, access.count), access.type.width());
+        Value *value = i.low.bits(i.element(i.operand(1), n, access.count), access.type.width());
         Value *place = element_place(b, to, n, access.type);
         llvm::StoreInst *store = b.CreateAlignedStore(value, place, access.align(), access.is_volatile);
         store->setOrdering(access.ordering == llvm::AtomicOrdering::Acquire ? llvm::AtomicOrdering::Monotonic

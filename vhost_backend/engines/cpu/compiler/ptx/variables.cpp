@@ -16,6 +16,9 @@ const unsigned ADDRESS_BITS = 64;
 
 Type element_type(const Variable &variable, const Text &text)
 {
+    if (variable.type == "texref" || variable.type == "samplerref" || variable.type == "surfref")
+        text.fail(variable.at, "references of textures and surfaces ('." + variable.type +
+                                   "') are not supported: pass objects to the kernel");
     const std::optional<Type> type = type_named(variable.type);
     if (!type || type->bits % 8 != 0)
         text.fail(variable.at, "'." + variable.type + "' is no type of variables");
