@@ -15,7 +15,7 @@ import pytest
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cuda_compile_rig import toolkit
 from vhost_backend.engines.cuda.compiler.nvrtc import Nvrtc
-from vhost_backend.engines.cuda.toolkits import installed
+from vhost_backend.engines.cuda.toolkits import Toolkit, installed
 
 CLANG: Final = shutil.which("clang-19")
 _CLANG_PRELUDE: Final = """
@@ -43,8 +43,13 @@ static __device__ unsigned atomicAdd(unsigned *sum, unsigned value) {
 
 
 @functools.cache
+def _kit() -> Toolkit | None:
+    return next((kit for kit in installed() if kit.nvrtc is not None), None)
+
+
 def _nvrtc() -> Path | None:
-    return next((kit.nvrtc for kit in installed() if kit.nvrtc is not None), None)
+    kit = _kit()
+    return None if kit is None else kit.nvrtc
 
 
 def nvrtc_ptx(source: str, *options: str) -> str:
@@ -53,6 +58,13 @@ def nvrtc_ptx(source: str, *options: str) -> str:
     assert library is not None
     text, _ = Nvrtc(str(library)).ptx(source.encode(), "source.cu", ["-arch=compute_80", *options], [])
     return text.rstrip(b"\0").decode()
+
+
+def nvrtc_headers() -> list[str]:
+    """Options with which NVRTC finds CUDA's headers, `mma.h` for example."""
+    kit = _kit()
+    assert kit is not None
+    return [f"-I{folder}" for folder in kit.include_dirs]
 
 
 def nvcc_ptx(source: str, *options: str) -> str:
@@ -82,5 +94,11 @@ def clang_ptx(source: str, *options: str) -> str:
     return done.stdout
 
 
+def _has_headers() -> bool:
+    kit = _kit()
+    return kit is not None and kit.has("mma.h") and kit.has("cuda_fp16.h")
+
+
+needs_headers: Final = pytest.mark.skipif(not _has_headers(), reason="needs NVRTC with CUDA's headers")
 needs_nvrtc: Final = pytest.mark.skipif(_nvrtc() is None, reason="needs NVRTC")
 needs_clang: Final = pytest.mark.skipif(CLANG is None, reason="needs clang-19")

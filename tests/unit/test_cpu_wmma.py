@@ -1,4 +1,4 @@
-"""mma.h on the CPU engine: products of matrices by warps, against numpy."""
+"""mma.h on the CPU engine, and the `wmma` instructions of PTX: products of matrices by warps, against numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import CompileError, Rig, compile_image, rig
+from tests.unit.cpu_rig import CompileError, Rig, compile_image, compile_ptx, rig
+from tests.unit.ptx_compilers import needs_headers, nvrtc_headers, nvrtc_ptx
+from tests.unit.test_cpu_ptx_modules import entry
 
 SHAPES: Final = ((16, 16), (32, 8), (8, 32))
 LAYOUTS: Final = [("row", "row"), ("row", "col"), ("col", "row"), ("col", "col")]
@@ -79,7 +81,7 @@ extern "C" __global__ void mixed(const __half *a, const __half *b, __half *narro
     wmma::store_matrix_sync(narrow, half, 16, wmma::mem_row_major);
     wmma::store_matrix_sync(wide, single, 16, wmma::mem_row_major);
 }
-extern "C" __global__ void saturated(const signed char *a, const signed char *b, int *d, __half *h, int on) {
+extern "C" __global__ void saturated(const signed char *a, const signed char *b, int *d, int on) {
     wmma::fragment<wmma::matrix_a, 16, 16, 16, signed char, wmma::row_major> left;
     wmma::fragment<wmma::matrix_b, 16, 16, 16, signed char, wmma::col_major> right;
     wmma::fragment<wmma::accumulator, 16, 16, 16, int> sum;
@@ -88,14 +90,6 @@ extern "C" __global__ void saturated(const signed char *a, const signed char *b,
     wmma::fill_fragment(sum, 0x7fffff00);
     wmma::mma_sync(sum, left, right, sum, on);
     wmma::store_matrix_sync(d, sum, 16, wmma::mem_row_major);
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> x;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> y;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, __half> z;
-    wmma::fill_fragment(x, __float2half(200.0f));
-    wmma::fill_fragment(y, __float2half(100.0f));
-    wmma::fill_fragment(z, __float2half(0.0f));
-    wmma::mma_sync(z, x, y, z, on);
-    wmma::store_matrix_sync(h, z, 16, wmma::mem_row_major);
 }
 extern "C" __global__ void transposed(float *tile) {
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> all;
@@ -120,14 +114,42 @@ SMALL(products_u4, u4, unsigned, 32, wmma::mma_sync(sum, left, right, sum, how))
 SMALL(products_b1, b1, unsigned, 128, how ? wmma::bmma_sync(sum, left, right, sum, small::bmmaBitOpAND)
                                           : wmma::bmma_sync(sum, left, right, sum))
 extern "C" __global__ void rounded(const float *x, float *y) { y[threadIdx.x] = wmma::__float_to_tf32(x[threadIdx.x]); }
+extern "C" __global__ void doubled(const __half *tile, __half *d) {
+    __shared__ __half shared[256];
+    for (int i = threadIdx.x; i < 256; i += 32) shared[i] = tile[i];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, __half> all;
+    wmma::load_matrix_sync(all, shared, 16, wmma::mem_col_major);
+    for (int i = 0; i < all.num_elements; i++) all.x[i] = all.x[i] + all.x[i];
+    wmma::store_matrix_sync(d, all, 16, wmma::mem_row_major);
+}
 """)
     return "".join(parts)
 
 
-@pytest.fixture(scope="module")
-def device() -> Iterator[Rig]:
+SATURATED_HALVES: Final = r"""
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void saturated_halves(__half *h, int on) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> y;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, __half> z;
+    wmma::fill_fragment(x, __float2half(200.0f));
+    wmma::fill_fragment(y, __float2half(100.0f));
+    wmma::fill_fragment(z, __float2half(0.0f));
+    wmma::mma_sync(z, x, y, z, on);
+    wmma::store_matrix_sync(h, z, 16, wmma::mem_row_major);
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["cuda", pytest.param("ptx", marks=needs_headers)])
+def device(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """An engine with the kernels, from their source or from PTX."""
     with rig() as made:
-        made.load(source())
+        if request.param == "ptx":
+            made.load_ptx(nvrtc_ptx(source(), *nvrtc_headers()))
+        else:
+            made.load(source())
         yield made
 
 
@@ -184,13 +206,29 @@ def test_sums_of_other_types(device: Rig) -> None:
 @pytest.mark.parametrize("on", [0, 1])
 def test_saturation(device: Rig, on: int) -> None:
     (a, exact_a), (b, exact_b) = values("s8", (16, 16), 8), values("s8", (16, 16), 9)
-    out, halves = device.array((16, 16), np.int32), device.array((16, 16), np.float16)
+    out = device.array((16, 16), np.int32)
     memory = device.array(a.shape, a.dtype, a), device.array(b.shape, b.dtype, b)
-    device.launch("saturated", (1,), (32,), *memory, out, halves, np.int32(on))
+    device.launch("saturated", (1,), (32,), *memory, out, np.int32(on))
     exact = exact_a @ exact_b.T + 0x7FFFFF00
     assert (exact > 0x7FFFFFFF).any()
     assert np.array_equal(out, np.minimum(exact, 0x7FFFFFFF) if on else exact.astype(np.uint32).view(np.int32))
-    assert (halves == (65504 if on else np.inf)).all()
+
+
+@pytest.mark.parametrize("on", [0, 1])
+def test_saturation_of_halves(on: int) -> None:
+    """CUDA has it no more."""
+    with rig(pes=1) as gpu:
+        gpu.load(SATURATED_HALVES)
+        halves = gpu.array((16, 16), np.float16)
+        gpu.launch("saturated_halves", (1,), (32,), halves, np.int32(on))
+        assert (halves == (65504 if on else np.inf)).all()
+
+
+def test_matrices_of_halves_in_shared_memory(device: Rig) -> None:
+    tile = device.array((16, 16), np.float16, np.arange(256).reshape(16, 16))
+    out = device.array((16, 16), np.float16)
+    device.launch("doubled", (1,), (32,), tile, out)
+    assert np.array_equal(out, 2 * tile.T)
 
 
 @pytest.mark.parametrize("how", [0, 1])
@@ -241,3 +279,41 @@ def test_shapes_that_do_not_exist_are_refused() -> None:
             "    nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 8, 16, __half, nvcuda::wmma::row_major> a;\n"
             "    x[0] = a.num_elements;\n}\n"
         )
+
+
+def test_lines_without_a_stride_follow_each_other() -> None:
+    text = """ld.param.u64 p, [x];
+        wmma.load.c.sync.aligned.row.m8n32k16.f32 {r1,r2,r3,r4,r5,r6,r7,r8}, [p];
+        wmma.store.d.sync.aligned.col.m8n32k16.f32 [p], {r1,r2,r3,r4,r5,r6,r7,r8};"""
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(entry(REGISTERS + text, ".param .u64 x"))
+        tile = gpu.array(256, np.float32, np.arange(256))
+        gpu.launch("k", 1, 32, tile)
+        assert np.array_equal(tile.reshape(32, 8), np.arange(256).reshape(8, 32).T)
+
+
+REGISTERS: Final = ".reg .b32 r<9>; .reg .b64 p, q; .reg .b16 h;\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("wmma.load.a.sync.aligned.row.m16n16k16.s4 {r1}, [p], r2;", "is not known"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f32 {r1,r2,r3,r4}, [p], r2;", "is not known"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.pred {r1}, [p];", "is not known"),
+        ("wmma.load.a.sync.aligned.col.m8n8k32.s4 {r1}, [p], r2;", "is not known"),
+        ("wmma.load.a.sync.aligned.row.m16n8k16.f16 {r1}, [p];", "expected one of .m16n16k16"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {r1,r2}, [p];", "expected 8 registers in braces"),
+        ("wmma.load.c.sync.aligned.row.m16n16k8.f16 {r1,r2,r3,r4}, [p];", "is not known"),
+        ("wmma.store.d.sync.aligned.row.m8n8k4.f32 [p], {r1,r2};", "is not known"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f64 {r1}, {r1}, {r1}, {r1};", "expected a type"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.s8.s8.s32 {r1}, {r1}, {r1}, {r1};", "is not known"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32 {r1}, {r1}, {r1}, {r1};", "is not known"),
+        ("wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64 {p}, {q}, {q}, {p};", "expected 2 registers in braces"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16;", "2 to 4 are possible"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 r1, r2;", "is not known"),
+    ],
+)
+def test_what_ptx_has_not_is_refused(statement: str, message: str) -> None:
+    with pytest.raises(CompileError, match=rf"module\.ptx:\d+:\d+: .*{message}"):
+        compile_ptx(entry(REGISTERS + statement))

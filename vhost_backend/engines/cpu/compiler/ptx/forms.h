@@ -27,6 +27,7 @@ llvm::ArrayRef<Form> call_forms();
 llvm::ArrayRef<Form> copy_forms();
 llvm::ArrayRef<Form> mbarrier_forms();
 llvm::ArrayRef<Form> matrix_forms();
+llvm::ArrayRef<Form> wmma_forms();
 llvm::ArrayRef<Form> texture_forms();
 llvm::ArrayRef<Form> surface_forms();
 llvm::ArrayRef<Form> video_forms();

@@ -1,9 +1,9 @@
 // Matrices that a warp holds together: mma, ldmatrix, stmatrix, movmatrix.
 //
 // In the fragments of the PTX ISA, lane 4 g + t has elements of row g (of A, C and D) or column g (of B).
+#include "matrix.h"
 #include "address.h"
 #include "forms.h"
-#include "product.h"
 #include "warp.h"
 
 namespace vgc::ptx
@@ -12,32 +12,10 @@ namespace
 {
 
 using llvm::Value;
-using Registers = std::vector<Value *>;
 
 Value *mask_of_warp(Instruction &i)
 {
     return i.b.getInt32(~0u);
-}
-
-/// Types of A and B that have less than a byte, which no other instruction has; false without them.
-bool take_small_types(Instruction &i, Product &product)
-{
-    const std::string name = i.name();
-    for (llvm::StringRef types : {"s4.s4", "s4.u4", "u4.s4", "u4.u4", "b1.b1"}) {
-        if (name.find(("." + types + ".").str()) == std::string::npos)
-            continue;
-        const auto [left, right] = types.split('.');
-        i.take(left);
-        i.take(right);
-        product.left = {left[0] == 's' ? Type::SIGNED : Type::UNSIGNED, unsigned(left[1] - '0'), 1};
-        product.right = {right[0] == 's' ? Type::SIGNED : Type::UNSIGNED, product.left.bits, 1};
-        if (product.left.bits == 1) {
-            product.exclusive = i.need_one({"and", "xor"}) == "xor";
-            i.need_one({"popc"});
-        }
-        return true;
-    }
-    return false;
 }
 
 /// True if mma has the shape and the types.
@@ -69,11 +47,8 @@ Product read_product(Instruction &i)
     i.need_one({"row"});
     i.need_one({"col"});
     product.saturates = i.take("satfinite");
-    product.tf32 = i.take("tf32") && i.take("tf32");
     product.result = i.need_type();
-    if (product.tf32) {
-        product.left = product.right = {Type::FLOAT, 32, 1};
-    } else if (!take_small_types(i, product)) {
+    if (!take_own_types(i, product)) {
         product.left = i.need_type();
         product.right = i.need_type();
     }
@@ -84,36 +59,15 @@ Product read_product(Instruction &i)
     return product;
 }
 
-/// Each lane leaves its registers in its room; the warp's product is made when all have come.
 void lower_mma(Instruction &i)
 {
-    Builder &b = i.b;
     const Product product = read_product(i);
-    Value *room = i.low.call_builtin("__vgc_room", b.getPtrTy());
-    uint64_t offset = 0;
-    auto place = [&](unsigned bits) {
-        Value *address = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), room, offset);
-        offset += bits / 8;
-        return address;
-    };
-    auto leave = [&](size_t operand, unsigned count, unsigned bits) {
-        for (unsigned n = 0; n < count; n++) {
-            Value *value = i.low.bits(i.element(i.operand(operand), n, count), bits);
-            b.CreateAlignedStore(value, place(bits), llvm::Align(4));
-        }
-    };
-    leave(1, product.left_registers(), product.register_bits());
-    leave(2, product.right_registers(), product.register_bits());
-    const uint64_t sums = offset;
-    leave(3, product.sum_registers(), product.sum_bits());
-    i.low.call_builtin("__vgc_warp_product", b.getVoidTy(),
-                       {mask_of_warp(i), warp_product(*b.GetInsertBlock()->getParent(), product)});
-    offset = sums;
-    for (unsigned n = 0; n < product.sum_registers(); n++) {
-        llvm::Type *type = b.getIntNTy(product.sum_bits());
-        Value *sum = b.CreateAlignedLoad(type, place(product.sum_bits()), llvm::Align(4));
-        i.low.write(i.element(i.operand(0), n, product.sum_registers()), sum, {Type::BITS, product.sum_bits(), 1});
-    }
+    const unsigned sums = product.sum_registers();
+    const Values results = multiply(i, product, registers_of(i, 1, product.left_registers(), product.register_bits()),
+                                    registers_of(i, 2, product.right_registers(), product.register_bits()),
+                                    registers_of(i, 3, sums, product.sum_bits()));
+    for (unsigned n = 0; n < sums; n++)
+        i.low.write(i.element(i.operand(0), n, sums), results[n], {Type::BITS, product.sum_bits(), 1});
 }
 
 /// Address of the row that the lane has a part of; rows of matrix m are at the addresses of lanes 8 m to 8 m + 7.
@@ -147,7 +101,7 @@ void lower_matrix_access(Instruction &i)
             return b.CreateAlignedLoad(as, place, llvm::Align(1));
         return b.CreateAlignedStore(b.CreateTrunc(stored, as), place, llvm::Align(1));
     };
-    Registers results;
+    Values results;
     for (unsigned m = 0; m < count; m++) {
         Value *given = loads ? nullptr : i.low.bits(i.element(i.operand(1), m, count), 32), *result = nullptr;
         for (unsigned n = 0; n < (transposed ? 2u : 1u); n++) {
@@ -187,6 +141,61 @@ void lower_movmatrix(Instruction &i)
 }
 
 } // namespace
+
+bool take_own_types(Instruction &i, Product &product)
+{
+    if (i.take("tf32") && i.take("tf32")) {
+        product.tf32 = true;
+        product.left = product.right = {Type::FLOAT, 32, 1};
+        return true;
+    }
+    const std::string name = i.name();
+    for (llvm::StringRef types : {"s4.s4", "s4.u4", "u4.s4", "u4.u4", "b1.b1"}) {
+        if (name.find(("." + types + ".").str()) == std::string::npos)
+            continue;
+        const auto [left, right] = types.split('.');
+        i.take(left);
+        i.take(right);
+        product.left = {left[0] == 's' ? Type::SIGNED : Type::UNSIGNED, unsigned(left[1] - '0'), 1};
+        product.right = {right[0] == 's' ? Type::SIGNED : Type::UNSIGNED, product.left.bits, 1};
+        if (product.left.bits == 1) {
+            product.exclusive = i.need_one({"and", "xor"}) == "xor";
+            i.need_one({"popc"});
+        }
+        return true;
+    }
+    return false;
+}
+
+Values registers_of(Instruction &i, size_t operand, unsigned count, unsigned bits)
+{
+    Values values;
+    for (unsigned n = 0; n < count; n++)
+        values.push_back(i.low.bits(i.element(i.operand(operand), n, count), bits));
+    return values;
+}
+
+Values multiply(Instruction &i, const Product &product, const Values &left, const Values &right, const Values &sums)
+{
+    Builder &b = i.b;
+    Value *room = i.low.call_builtin("__vgc_room", b.getPtrTy());
+    uint64_t offset = 0;
+    auto place = [&](unsigned bits) {
+        Value *address = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), room, offset);
+        offset += bits / 8;
+        return address;
+    };
+    for (const Values *registers : {&left, &right, &sums})
+        for (Value *value : *registers)
+            b.CreateAlignedStore(value, place(value->getType()->getIntegerBitWidth()), llvm::Align(4));
+    i.low.call_builtin("__vgc_warp_product", b.getVoidTy(),
+                       {mask_of_warp(i), warp_product(*b.GetInsertBlock()->getParent(), product)});
+    offset -= sums.size() * product.sum_bits() / 8;
+    Values results;
+    for (size_t n = 0; n < sums.size(); n++)
+        results.push_back(b.CreateAlignedLoad(sums[n]->getType(), place(product.sum_bits()), llvm::Align(4)));
+    return results;
+}
 
 llvm::ArrayRef<Form> matrix_forms()
 {

@@ -10,8 +10,8 @@ void lower_instruction(Lowering &low, const Statement &statement)
     Instruction instruction(low, statement);
     for (const llvm::ArrayRef<Form> forms :
          {integer_forms(), bit_forms(), compare_forms(), float_forms(), convert_forms(), memory_forms(), atomic_forms(),
-          warp_forms(), control_forms(), call_forms(), copy_forms(), mbarrier_forms(), matrix_forms(), texture_forms(),
-          surface_forms(), video_forms()})
+          warp_forms(), control_forms(), call_forms(), copy_forms(), mbarrier_forms(), matrix_forms(), wmma_forms(),
+          texture_forms(), surface_forms(), video_forms()})
         for (const Form &form : forms)
             if (form.mnemonic == statement.name) {
                 if (instruction.size() < form.min_operands || instruction.size() > form.max_operands)
