@@ -128,11 +128,7 @@ def clamp(x: int, count: int, *, signed: bool) -> int:
 
 def byte_perm(x: int, y: int, selector: int) -> int:
     data = (y << 32 | x).to_bytes(8, "little")
-    out = []
-    for i in range(4):
-        which = selector >> 4 * i & 15
-        out.append((0xFF if data[which & 7] & 0x80 else 0) if which & 8 else data[which & 7])
-    return int.from_bytes(bytes(out), "little")
+    return int.from_bytes(bytes(data[selector >> 4 * i & 7] for i in range(4)), "little")
 
 
 def fns(mask: int, base: int, offset: int) -> int:

@@ -43,13 +43,8 @@ __VGC_FN__ unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned shift) {
 __VGC_FN__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned result = 0;
-    for (int i = 0; i < 4; i++) {
-        const unsigned which = selector >> 4 * i & 0xf;
-        unsigned byte = (unsigned)(bytes >> 8 * (which & 7)) & 0xff;
-        if (which & 8)
-            byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << 8 * i;
-    }
+    for (int i = 0; i < 4; i++)
+        result |= ((unsigned)(bytes >> 8 * (selector >> 4 * i & 7)) & 0xff) << 8 * i;
     return result;
 }
 #define __VGC_DOT(type, word, byte, half, vector4, vector2)                                                                            \
