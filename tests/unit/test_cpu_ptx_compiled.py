@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cpu_rig import LaunchError, Rig, rig
 from tests.unit.cuda_compile_rig import needs_nvcc
 from tests.unit.ptx_compilers import clang_ptx, needs_clang, needs_nvrtc, nvcc_ptx, nvrtc_ptx
+from tests.unit.ptx_rig import signed
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "bench" / "kernels"
 
@@ -294,6 +295,28 @@ def test_virtual_functions_and_new(nvrtc: Rig) -> None:
     x = nvrtc.array(10, np.int32)
     nvrtc.launch("virtuals", 1, 10, x)
     assert list(x) == [t * t if t % 2 else -1 for t in range(10)]
+
+
+@needs_nvrtc
+def test_integers_of_128_bits() -> None:
+    source = """extern "C" __global__ void divide(const __int128 *x, __int128 *out) {
+        int i = threadIdx.x;
+        out[2 * i] = x[2 * i] / x[2 * i + 1], out[2 * i + 1] = x[2 * i] % x[2 * i + 1];
+    }"""
+    random = np.random.default_rng(9)
+    words = random.integers(0, 1 << 64, (64, 2, 2), np.uint64)
+    words[:, 0, 1] >>= random.integers(0, 64, 64).astype(np.uint64)
+    words[:, 1, 1] >>= random.integers(40, 64, 64).astype(np.uint64)
+    words[:20, 1, 1] = 0
+    words[20:30, 1, 1] = 2**64 - 1  # negative
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(nvrtc_ptx(source, "--device-int128"))
+        x, out = gpu.array(words.shape, np.uint64, words), gpu.array(words.shape, np.uint64)
+        gpu.launch("divide", 1, 64, x, out)
+        for given, found in zip(words.tolist(), out.tolist(), strict=True):
+            left, right = (signed(low | high << 64, 128) for low, high in given)
+            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+            assert [signed(low | high << 64, 128) for low, high in found] == [quotient, left - quotient * right]
 
 
 @needs_nvrtc

@@ -26,6 +26,11 @@ struct Wide {
         words[3] = addc(words[3], other.words[3]);
     }
 };
+EXPORT compare(const unsigned *x, unsigned *no_borrow) {
+    asm("{ .reg .u32 low, high; sub.cc.u32 low, %1, %3; subc.cc.u32 high, %2, %4; addc.u32 %0, 0, 0; }"
+        : "=r"(no_borrow[threadIdx.x]) : "r"(x[4 * threadIdx.x]), "r"(x[4 * threadIdx.x + 1]),
+          "r"(x[4 * threadIdx.x + 2]), "r"(x[4 * threadIdx.x + 3]));
+}
 EXPORT add_wide(Wide *sums, const Wide *numbers) { sums[threadIdx.x].add(numbers[threadIdx.x]); }
 
 // ---- memory that others write ----
@@ -125,6 +130,15 @@ def test_carry_lives_across_functions(gpu: Rig) -> None:
 
     for left, right, total in zip(a, b, sums, strict=True):
         assert whole(total) == (whole(left) + whole(right)) % (1 << 128)
+
+
+def test_a_difference_that_borrows_nothing_leaves_a_carry(gpu: Rig) -> None:
+    random = np.random.default_rng(4)
+    words = gpu.array((64, 4), np.uint32, random.choice([0, 1, 2, 0xFFFFFFFF], (64, 4)))
+    carries = gpu.array(64, np.uint32)
+    gpu.launch("compare", 1, 64, words, carries)
+    pairs = words.view(np.uint64)
+    assert list(carries) == list(pairs[:, 0] >= pairs[:, 1])
 
 
 @pytest.mark.parametrize("how", ["asm", "ldcv", "cv"])

@@ -25,15 +25,16 @@ template <typename Operation> Value *by_lanes(Builder &b, Type type, Value *left
     return whole;
 }
 
-/// left + right + carry, or left - right - carry; notes the carry in CC if asked to.
+/// left + right + carry, or left + ~right + carry; notes the carry in CC if asked to. A difference that borrows nothing
+/// leaves a carry, as on GPUs: CUDA's divisions of 128 bits read it with addc after sub.cc.
 Value *add_with_carry(Instruction &i, Value *left, Value *right, bool subtract, bool use, bool note)
 {
     Builder &b = i.b;
     const unsigned bits = left->getType()->getIntegerBitWidth();
-    Value *wide_left = extend(b, left, bits + 1, false), *wide_right = extend(b, right, bits + 1, false);
-    Value *carry = use ? b.CreateZExt(i.low.carry(), wide_left->getType()) : number_like(wide_left, 0);
-    Value *sum = subtract ? b.CreateSub(b.CreateSub(wide_left, wide_right), carry)
-                          : b.CreateAdd(b.CreateAdd(wide_left, wide_right), carry);
+    Value *wide_left = extend(b, left, bits + 1, false);
+    Value *wide_right = extend(b, subtract ? b.CreateNot(right) : right, bits + 1, false);
+    Value *carry = use ? b.CreateZExt(i.low.carry(), wide_left->getType()) : number_like(wide_left, subtract ? 1 : 0);
+    Value *sum = b.CreateAdd(b.CreateAdd(wide_left, wide_right), carry);
     if (note)
         i.low.set_carry(b.CreateTrunc(b.CreateLShr(sum, bits), b.getInt1Ty()));
     return b.CreateTrunc(sum, left->getType());

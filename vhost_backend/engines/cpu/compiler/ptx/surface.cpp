@@ -130,7 +130,7 @@ class Place
     Value *object_, *at_[3];
 };
 
-/// Runs `use` for each of the elements at the place, in a block that is left out if there is none.
+/// Runs `use` for each of the elements at the place, in a block that is left out if the access has no effect.
 template <class Use> void if_there(Instruction &i, const Access &access, Value *place, Use use)
 {
     Builder &b = i.b;
