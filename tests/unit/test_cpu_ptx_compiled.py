@@ -297,6 +297,25 @@ def test_virtual_functions_and_new(nvrtc: Rig) -> None:
     assert list(x) == [t * t if t % 2 else -1 for t in range(10)]
 
 
+@needs_nvcc
+def test_memory_of_alloca() -> None:
+    source = """#include <alloca.h>
+    __device__ __noinline__ int reversed(const int *x, int n) {
+        int *room = (int *)alloca(n * sizeof(int)), sum = 0;
+        for (int i = 0; i < n; i++) room[i] = x[i] * i;
+        for (int i = 0; i < n; i++) sum = sum * 3 + room[n - 1 - i];
+        return sum;
+    }
+    extern "C" __global__ void reverse(int *x) { x[64 + threadIdx.x] = reversed(x, threadIdx.x); }"""
+    text = nvcc_ptx(source)
+    assert "alloca.u64" in text
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(text)
+        x = gpu.array(80, np.int32, np.arange(80))
+        gpu.launch("reverse", 1, 16, x)
+        assert list(x[64:]) == [sum(i * i * 3**i for i in range(n)) for n in range(16)]
+
+
 @needs_nvrtc
 def test_integers_of_128_bits() -> None:
     source = """extern "C" __global__ void divide(const __int128 *x, __int128 *out) {

@@ -74,7 +74,7 @@ EXPORT bytes(const unsigned *a, const unsigned *b, int *d) { // four bytes in a 
 EXPORT doubles(const double *a, const double *b, double *d) {
     LANE;
     double D[2] = {0.5, 0.5};
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rn {%0,%1}, {%2}, {%3}, {%0,%1};"
                  : "+d"(D[0]), "+d"(D[1]) : "d"(a[g * 4 + t]), "d"(b[g * 4 + t]));
     d[g * 8 + t * 2] = D[0]; d[g * 8 + t * 2 + 1] = D[1];
 }

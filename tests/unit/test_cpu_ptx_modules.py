@@ -511,6 +511,10 @@ def entry(body: str, parameters: str = "") -> str:
             entry("  tcgen05.wait::ld.sync.aligned;"),
             "6:3: PTX instruction 'tcgen05.wait::ld.sync.aligned' is not known",
         ),
+        (
+            entry(".reg .b64 p; alloca.u64 p, 8, 3;"),
+            "6:14: PTX instruction 'alloca.u64': expected a type of 64 bits, and",
+        ),
         (entry("  mov.u32 %r1, 5;"), "6:11: register '%r1' is not declared"),
         (entry(".reg .b32 a; mov.u32 a, x;", ".param .u32 x"), "6:25: the address of 'x' has 64 bits"),
         (entry(".reg .b32 a; add.u32 a, a+4, 1;"), "6:25: a number is added to a register"),

@@ -54,6 +54,8 @@ Product read_product(Instruction &i)
     }
     product.bits = product.left.bits;
     const Type addend = i.need_type();
+    if (product.left.bits == 64)
+        i.take("rn");
     if (!exists(product, addend))
         i.refuse();
     return product;

@@ -12,6 +12,8 @@ namespace
 
 using llvm::Value;
 
+const uint64_t MAX_ALIGN = 4096;
+
 /// Takes what loads and stores have in common.
 struct Access {
     explicit Access(Instruction &i)
@@ -126,6 +128,7 @@ void lower_create_policy(Instruction &i)
 {
     i.take_one({"fractional", "range", "cvt"});
     i.take("global");
+    i.take("L2");
     take_cache_hints(i);
     const Type type = i.need_type();
     i.low.write(i.operand(0), i.b.getInt64(0), type);
@@ -147,6 +150,28 @@ void lower_cvta(Instruction &i)
         address = to_space ? b.CreateSub(address, base) : b.CreateAdd(address, base);
     }
     i.low.write(i.operand(0), address, type);
+}
+
+/// alloca: memory of the thread until its function ends. A kernel that also has barriers is refused later.
+void lower_alloca(Instruction &i)
+{
+    const Type type = i.need_type();
+    const uint64_t align = i.size() > 2 ? i.number(2) : 8;
+    if (type.bits != 64 || !llvm::isPowerOf2_64(align) || align > MAX_ALIGN)
+        i.fail("expected a type of 64 bits, and an alignment that is a power of two up to " + llvm::Twine(MAX_ALIGN));
+    llvm::AllocaInst *memory = i.b.CreateAlloca(i.b.getInt8Ty(), i.in(1, type));
+    memory->setAlignment(llvm::Align(align));
+    i.low.write(i.operand(0), i.b.CreatePtrToInt(memory, i.b.getInt64Ty()), type);
+}
+
+/// stacksave and stackrestore: memory of alloca stays until its function ends.
+void lower_stack(Instruction &i)
+{
+    const Type type = i.need_type();
+    if (i.mnemonic() == "stacksave")
+        i.low.write(i.operand(0), llvm::ConstantInt::get(i.b.getIntNTy(type.width()), 0), type);
+    else
+        i.in(0, type);
 }
 
 /// isspacep: shared memory is known by its address; what is not shared counts as global.
@@ -200,6 +225,9 @@ llvm::ArrayRef<Form> memory_forms()
         {"createpolicy", 1, 4, lower_create_policy},
         {"cvta", 2, 2, lower_cvta},
         {"isspacep", 2, 2, lower_isspacep},
+        {"alloca", 2, 3, lower_alloca},
+        {"stacksave", 1, 1, lower_stack},
+        {"stackrestore", 1, 1, lower_stack},
         {"mapa", 3, 3, lower_cluster_address},
         {"getctarank", 2, 2, lower_cluster_address},
     };
