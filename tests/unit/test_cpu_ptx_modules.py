@@ -339,6 +339,43 @@ done:
     st.global.u32 [a], r;
 }
 
+.visible .entry short_addresses(.param .u64 out)
+{
+    .local .align 8 .b8 depot[32];
+    .reg .b64 %SP; .reg .b32 %SPL;
+    .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .pred p;
+    mov.b32 %SPL, depot;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mad.wide.u32 %rd1, %r1, 8, %rd1;
+    mov.u32 %r2, %SPL;
+    mov.u32 %r3, 0;
+fill:
+    st.local.u32 [%r2], %r1;
+    add.u32 %r2, %r2, 4;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 p, %r3, 8;
+    @p bra fill;
+    bar.sync 0;
+    shl.b32 %r4, %r1, 2;
+    and.b32 %r4, %r4, 28;
+    add.u32 %r5, %SPL, %r4;
+    st.local.u32 [%r5], 100;
+    add.u32 %r6, %SPL, 4;
+    cvt.u64.u32 %rd2, %r6;
+    cvta.local.u64 %SP, %rd2;
+    ld.u32 %r7, [%SP+4];
+    st.global.u32 [%rd1], %r7;
+    cvt.u32.u64 %r7, %rd1;
+    cvt.u64.u32 %rd3, %r7;
+    shr.u64 %rd4, %rd1, 32;
+    shl.b64 %rd4, %rd4, 32;
+    or.b64 %rd3, %rd3, %rd4;
+    ld.local.u32 %r8, [%SPL+28];
+    st.u32 [%rd3+4], %r8;
+    ret;
+}
+
 .entry exp(.param .u64 out) { .reg .b64 a; ld.param.b64 a, [out]; st.u32 [a], 3; }
 .visible .entry empty() { }
 .section .debug_str { $L_info: .b8 1, 2, 3 }
@@ -402,6 +439,14 @@ def test_further_name_of_a_function(gpu: Rig) -> None:
     out = gpu.array(2, np.uint32)
     gpu.launch("calls_aliases", 1, 1, out)
     assert list(out) == [84, 42]
+
+
+def test_local_memory_by_addresses_of_32_bits(gpu: Rig) -> None:
+    out = gpu.array((64, 2), np.uint32)
+    gpu.launch("short_addresses", 1, 64, out)
+    index = np.arange(64)
+    assert np.array_equal(out[:, 0], np.where(index % 8 == 2, 100, index))
+    assert np.array_equal(out[:, 1], np.where(index % 8 == 7, 100, index))
 
 
 def test_shared_memory_by_offsets_and_addresses(gpu: Rig) -> None:
@@ -528,6 +573,7 @@ def entry(body: str, parameters: str = "") -> str:
             HEADER + ".func (.param .b64 r) f() { ret; }\n.entry k() { .param .b32 a; call (a), f; }",
             "5:35: the result has 64 bits, its variable 32",
         ),
+        (entry(".reg .b32 a; ld.local.u32 a, [a];"), "6:31: an address of 32 bits in local memory, where"),
         (entry("ret"), "7:1: expected ';' after 'ret'"),
         (entry("{ {"), "8:1: expected '}' after"),
         (

@@ -18,6 +18,26 @@ Space take_space(Instruction &i)
     return Space::GENERIC;
 }
 
+namespace
+{
+
+/// Pointer of a register or number.
+llvm::Value *pointer_in(Instruction &i, const Operand &base, Space space)
+{
+    const bool is_short = i.low.width_of(base) == 32;
+    if (space == Space::SHARED) {
+        llvm::Value *offset = i.low.bits(base, is_short ? 32 : 64);
+        return i.b.CreateGEP(i.b.getInt8Ty(), i.low.shared_base(), i.b.CreateSExt(offset, i.b.getInt64Ty()));
+    }
+    if (space != Space::LOCAL || !is_short)
+        return i.b.CreateIntToPtr(i.low.bits(base, 64), i.b.getPtrTy());
+    if (llvm::Value *pointer = i.low.local_pointer(i.low.bits(base, 32)))
+        return pointer;
+    i.low.fail(base.at, "an address of 32 bits in local memory, where the function has no variable");
+}
+
+} // namespace
+
 llvm::Value *pointer(Instruction &i, size_t index, Space space)
 {
     const Operand &operand = i.operand(index);
@@ -31,11 +51,7 @@ llvm::Value *pointer(Instruction &i, size_t index, Space space)
         return offset == 0 ? variable->address
                            : i.b.CreateGEP(i.b.getInt8Ty(), variable->address, i.b.getInt64(offset));
     }
-    const unsigned width = i.low.width_of(base);
-    llvm::Value *address = i.low.bits(base, space == Space::SHARED && width == 32 ? 32 : 64);
-    llvm::Value *result = space == Space::SHARED ? i.b.CreateGEP(i.b.getInt8Ty(), i.low.shared_base(),
-                                                                 i.b.CreateSExt(address, i.b.getInt64Ty()))
-                                                 : i.b.CreateIntToPtr(address, i.b.getPtrTy());
+    llvm::Value *result = pointer_in(i, base, space);
     if (operand.offset == 0)
         return result;
     return i.b.CreateGEP(i.b.getInt8Ty(), result, i.b.getInt64(uint64_t(operand.offset)));

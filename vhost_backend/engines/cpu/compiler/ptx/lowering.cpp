@@ -261,7 +261,20 @@ llvm::Value *Lowering::shared_base()
     return call_builtin("__vgc_shared", b.getPtrTy());
 }
 
-/// Address of a variable or function: in shared memory an offset, as instructions take it.
+llvm::Value *Lowering::local_pointer(llvm::Value *low)
+{
+    for (const Symbols &scope : scopes_)
+        for (const auto &[name, cell] : scope)
+            if (cell.address != nullptr && cell.space == Space::LOCAL) { // within 2 GiB of all others
+                llvm::Value *known = b.CreateTrunc(b.CreatePtrToInt(cell.address, b.getInt64Ty()), b.getInt32Ty());
+                llvm::Value *distance = b.CreateSExt(b.CreateSub(low, known), b.getInt64Ty());
+                return b.CreateGEP(b.getInt8Ty(), cell.address, distance);
+            }
+    return nullptr;
+}
+
+/// Address of a variable or function: in shared memory an offset, as instructions take it, in local memory whole or the
+/// low half.
 llvm::Value *Lowering::address(const Cell &cell, const Operand &operand, unsigned width)
 {
     if (cell.is_kernel)
@@ -272,7 +285,7 @@ llvm::Value *Lowering::address(const Cell &cell, const Operand &operand, unsigne
     llvm::Value *whole = b.CreatePtrToInt(place, b.getInt64Ty());
     if (cell.space == Space::SHARED)
         whole = b.CreateSub(whole, b.CreatePtrToInt(shared_base(), b.getInt64Ty()));
-    if (width != 64 && (width != 32 || cell.space != Space::SHARED))
+    if (width != 64 && (width != 32 || (cell.space != Space::SHARED && cell.space != Space::LOCAL)))
         fail(operand.at,
              "the address of '" + operand.name + "' has 64 bits, the instruction takes " + llvm::Twine(width));
     return b.CreateTrunc(whole, b.getIntNTy(width));

@@ -13,6 +13,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Operator.h"
+#include "llvm/IR/PatternMatch.h"
 #include "llvm/IR/ValueHandle.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
@@ -31,6 +32,7 @@ enum class Sort {
     LOOSE,   // may be an address: from memory, a parameter or a call
     ADDRESS, // made of a pointer
     OFFSET,  // of a place in shared memory
+    LOW,     // the low half of an address
     NUMBER,
 };
 
@@ -50,6 +52,16 @@ bool is_shared_address(const Value *value)
     return cast != nullptr && is_shared_base(cast->getPointerOperand());
 }
 
+/// The low half of an address of which `local_pointer` (lowering.cpp) made a pointer; null for other pointers.
+Value *low_half(const llvm::GetElementPtrInst &place)
+{
+    using namespace llvm::PatternMatch;
+    Value *low = nullptr, *base = const_cast<Value *>(place.getPointerOperand());
+    if (place.getNumIndices() == 1)
+        match(place.getOperand(1), m_SExt(m_Sub(m_Value(low), m_Trunc(m_PtrToInt(m_Specific(base))))));
+    return low;
+}
+
 /// True for integers of the size of an address or an offset.
 bool is_word(const Value *value)
 {
@@ -58,7 +70,7 @@ bool is_word(const Value *value)
 
 bool has_address(Sort sort)
 {
-    return sort == Sort::ADDRESS || sort == Sort::OFFSET;
+    return sort == Sort::ADDRESS || sort == Sort::OFFSET || sort == Sort::LOW;
 }
 
 class Pointers
@@ -97,6 +109,7 @@ class Pointers
     std::vector<Instruction *> steps_to(Value *value, const llvm::PHINode &phi) const;
     Value *twin_of(Value *value) const;
     Value *twin_before(Value *value, Sort sort, Instruction *place);
+    Value *twin_of_place(const llvm::GetElementPtrInst &place) const;
     void use_twins();
     void drop_unused();
     void load_pointers();
@@ -171,6 +184,8 @@ Sort Pointers::learn(const Instruction &instruction) const
     case Instruction::SExt:
     case Instruction::ZExt: {
         const Sort sort = sort_of(instruction.getOperand(0));
+        if (sort == Sort::ADDRESS && instruction.getType()->isIntegerTy(32))
+            return Sort::LOW;
         return sort == Sort::OFFSET || sort == Sort::UNKNOWN ? sort : Sort::NUMBER;
     }
     case Instruction::Load:
@@ -327,6 +342,16 @@ void Pointers::add_twin(Instruction &instruction)
     made_.push_back(twin);
 }
 
+/// Twin of the offset or low half of an address that a pointer is made of; null for other pointers.
+Value *Pointers::twin_of_place(const llvm::GetElementPtrInst &place) const
+{
+    if (Value *low = low_half(place))
+        return sort_of(low) == Sort::LOW ? twin_of(low) : nullptr;
+    if (place.getNumIndices() != 1 || !is_shared_base(place.getPointerOperand()))
+        return nullptr;
+    return sort_of(place.getOperand(1)) == Sort::OFFSET ? twin_of(place.getOperand(1)) : nullptr;
+}
+
 /// Replaces pointers that are made of integers by these integers' twins.
 void Pointers::use_twins()
 {
@@ -335,11 +360,8 @@ void Pointers::use_twins()
         if (auto *cast = llvm::dyn_cast<llvm::IntToPtrInst>(&instruction)) {
             if (sort_of(cast->getOperand(0)) != Sort::OFFSET)
                 twin = twin_of(cast->getOperand(0));
-        } else if (auto *place = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
-                   place != nullptr && place->getNumIndices() == 1 && is_shared_base(place->getPointerOperand())) {
-            Value *offset = place->getOperand(1);
-            if (sort_of(offset) == Sort::OFFSET)
-                twin = twin_of(offset);
+        } else if (auto *place = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction)) {
+            twin = twin_of_place(*place);
         }
         if (twin == nullptr || twin == &instruction)
             continue;
