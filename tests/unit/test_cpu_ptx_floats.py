@@ -215,6 +215,16 @@ def selections() -> Iterator[Case]:
                 return bits_of(min(x, y) if least else max(x, y))
 
             yield Case(f"{'min' if least else 'max'}{nan}.f32 %0, %1, %2;", pair, pick, columns)
+            for mode, kept in (("", -1), (".abs", ~(1 << 31))):
+
+                def pick_of_three(
+                    a: int, b: int, c: int, pick: Callable[..., int | None] = pick, kept: int = kept
+                ) -> int | None:
+                    first = pick(a & kept, b & kept)
+                    return None if first is None else pick(first, c & kept)
+
+                text = f"{'min' if least else 'max'}{nan}{mode}.f32 %0, %1, %2, %3;"
+                yield Case(text, ("f32",) * 4, pick_of_three, [edges("f32")] * 3)
     yield Case("neg.f32 %0, %1;", pair[:2], lambda a: a ^ 1 << 31, columns[:1])
     yield Case("abs.f32 %0, %1;", pair[:2], lambda a: a & ~(1 << 31), columns[:1])
     yield Case("copysign.f32 %0, %1, %2;", pair, lambda a, b: (a & 1 << 31) | (b & ~(1 << 31)), columns)

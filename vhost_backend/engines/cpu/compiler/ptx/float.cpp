@@ -226,10 +226,39 @@ void lower_float_sign(Instruction &i, Type type, bool ftz)
     i.low.write(i.operand(0), value, type);
 }
 
-/// min and max: NaN loses against a number, unless .NaN; -0 is less than +0.
+/// NaN loses against a number, unless it is kept; -0 is less than +0.
+Value *extremum(Builder &b, Value *left, Value *right, bool least, bool keep_nan)
+{
+    Value *result = b.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, left, right);
+    if (keep_nan)
+        return result;
+    result = b.CreateSelect(b.CreateFCmpUNO(left, left), right, result);
+    return b.CreateSelect(b.CreateFCmpUNO(right, right), left, result);
+}
+
+/// min and max of three numbers, or of their sizes.
+void lower_float_min_of_three(Instruction &i, Type type)
+{
+    Builder &b = i.b;
+    const bool least = i.mnemonic() == "min", keep_nan = i.take("NaN"), by_size = i.take("abs");
+    const Finish finish{i.take("ftz"), false, false};
+    if (type.bits != 32 || type.lanes != 1)
+        i.refuse();
+    Value *result = nullptr;
+    for (size_t operand = 1; operand <= 3; operand++) {
+        Value *value = take_lanes(i, operand, type, finish.ftz)[0];
+        if (by_size)
+            value = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
+        result = operand == 1 ? value : extremum(b, result, value, least, keep_nan);
+    }
+    i.low.write_lanes(i.operand(0), {finish.apply(b, result, type.lane())}, type);
+}
+
 void lower_float_min(Instruction &i, Type type)
 {
     Builder &b = i.b;
+    if (i.size() == 4)
+        return lower_float_min_of_three(i, type);
     const bool least = i.mnemonic() == "min", keep_nan = i.take("NaN");
     const bool by_size = i.take("xorsign") && i.take("abs");
     const Finish finish{i.take("ftz"), false, false};
@@ -240,11 +269,7 @@ void lower_float_min(Instruction &i, Type type)
             l = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, l);
             r = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, r);
         }
-        Value *result = b.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, l, r);
-        if (!keep_nan) {
-            result = b.CreateSelect(b.CreateFCmpUNO(l, l), r, result);
-            result = b.CreateSelect(b.CreateFCmpUNO(r, r), l, result);
-        }
+        Value *result = extremum(b, l, r, least, keep_nan);
         if (by_size) {
             llvm::Type *integer = b.getIntNTy(result->getType()->getScalarSizeInBits());
             Value *sign = b.CreateXor(b.CreateBitCast(left[n], integer), b.CreateBitCast(right[n], integer));

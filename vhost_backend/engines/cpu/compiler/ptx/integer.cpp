@@ -184,6 +184,8 @@ void lower_min(Instruction &i)
     const Type type = i.need_type();
     if (type.is_float())
         return relu ? i.refuse() : lower_float_min(i, type);
+    if (i.size() == 4)
+        i.refuse();
     Value *result = by_lanes(i.b, type, i.in(1, type), i.in(2, type), [&](Value *left, Value *right) {
         Value *lane = least ? minimum(i.b, left, right, type.is_signed()) : maximum(i.b, left, right, type.is_signed());
         return relu ? maximum(i.b, lane, number_like(lane, 0), true) : lane;
@@ -218,8 +220,8 @@ llvm::ArrayRef<Form> integer_forms()
         {"subc", 3, 3, lower_add}, {"mul", 3, 3, lower_mul},     {"mad", 4, 4, lower_mad},
         {"madc", 4, 4, lower_mad}, {"mul24", 3, 3, lower_mul24}, {"mad24", 4, 4, lower_mul24},
         {"sad", 4, 4, lower_sad},  {"div", 3, 3, lower_div},     {"rem", 3, 3, lower_div},
-        {"abs", 2, 2, lower_abs},  {"neg", 2, 2, lower_abs},     {"min", 3, 3, lower_min},
-        {"max", 3, 3, lower_min},  {"dp4a", 4, 4, lower_dot},    {"dp2a", 4, 4, lower_dot},
+        {"abs", 2, 2, lower_abs},  {"neg", 2, 2, lower_abs},     {"min", 3, 4, lower_min},
+        {"max", 3, 4, lower_min},  {"dp4a", 4, 4, lower_dot},    {"dp2a", 4, 4, lower_dot},
     };
     return forms;
 }
