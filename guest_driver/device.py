@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
@@ -382,6 +384,16 @@ class Device(BuiltinFunctions):
             raise errors.InvalidArgument(f"kind {kind!r}; allowed: {', '.join(SOURCE_KINDS)}")
         data = source.encode() if isinstance(source, str) else source
         return self._add(data, _checked(options, checks, lockstep, profile), SOURCE_KINDS[kind])
+
+    def load_ptx(self, module: str | bytes | PathLike[str], options: Sequence[str] = ()) -> Program:
+        """Loads a PTX module, of nvcc, NVRTC, Triton, numba and the like: its text, or the path of its file.
+
+        :param module: a ``str`` is the text; a path is a ``pathlib.Path`` or other path-like object.
+        :raise errors.CompileError: the module does not compile; `log` names line and column.
+        :raise OSError: the file cannot be read.
+        """
+        data = Path(module).read_bytes() if isinstance(module, PathLike) else module
+        return self.compile(data, options, kind="ptx")
 
     def link(
         self,

@@ -30,7 +30,9 @@ def test_programs_in_c_are_compiled(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "example", sorted([*EXAMPLES.glob("*.py"), *EXAMPLES.glob("cuda/*.cu")]), ids=lambda path: path.name
+    "example",
+    sorted([*EXAMPLES.glob("*.py"), *EXAMPLES.glob("ptx/*.py"), *EXAMPLES.glob("cuda/*.cu")]),
+    ids=lambda path: path.name,
 )
 def test_lines_name_the_example(example: Path) -> None:
     found = re.findall(r"(?:python3|mynvcc) (\S+\.(?:py|cu))", example.read_text())
