@@ -224,7 +224,7 @@ class Device:
     # -- programs -------------------------------------------------------------------------------
 
     def load(self, source: str, kind: ProgramKind = ProgramKind.CUDA_SOURCE) -> int:
-        """Compiles and loads CUDA C, or PTX; returns the program's id.
+        """Compiles and loads CUDA C, or another kind of program; returns the program's id.
 
         :raise RequestError: the program does not compile; with the compiler's log.
         """
@@ -248,10 +248,16 @@ class Device:
         return Function(entry.id, tuple((param.offset, param.size) for param in params), entry.param_bytes)
 
     def launch(
-        self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes] = ()
+        self,
+        function: Function,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[bytes] = (),
+        *,
+        shared_bytes: int = 0,
     ) -> Prepared:
         """Prepares a launch with parameters given as bytes, in the kernel's order."""
-        return self.launches(1, function, grid, block, arguments)
+        return self.prepare(Opcode.LAUNCH, self._launch_body(function, grid, block, arguments, shared_bytes))
 
     def launches(
         self,
@@ -289,7 +295,12 @@ class Device:
         self.ask(Opcode.GRAPH_DESTROY, pack("vgc_body_graph", graph=graph))
 
     def _launch_body(
-        self, function: Function, grid: Sequence[int], block: Sequence[int], arguments: Sequence[bytes]
+        self,
+        function: Function,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[bytes],
+        shared_bytes: int = 0,
     ) -> bytes:
         block_of_params = bytearray(function.param_bytes)
         for (offset, size), value in zip(function.params, arguments, strict=True):
@@ -299,6 +310,7 @@ class Device:
             function=function.id,
             grid=_three(grid),
             block=_three(block),
+            shared_bytes=shared_bytes,
             param_len=len(block_of_params),
         )
         return body + bytes(block_of_params)

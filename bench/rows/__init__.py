@@ -12,6 +12,7 @@ MODULES = (
     "builtins",
     "programs",
     "ptx",
+    "triton",
     "compile",
     "footprint",
     "cores",
