@@ -447,3 +447,38 @@ def test_comparisons() -> None:
 
 def test_conversions() -> None:
     assert wrong_results([*to_integers(), *between_floats(), *from_integers(), *packed()]) == []
+
+
+def literal(text: str, types: tuple[str, ...], *rows: tuple[int, ...]) -> Iterator[Case]:
+    """Cases of one instruction with known bits: operands, and the result last."""
+    for *operands, result in rows:
+        yield Case(text, types, lambda *_, result=result: result, [[value] for value in operands])
+
+
+def test_not_a_number_is_the_canonical_one_where_the_isa_says_so() -> None:
+    cases = [
+        *literal("min.f32 %0, %1, %2;", ("f32",) * 3, (0x7F800001, 0xFFC00000, 0x7FFFFFFF), (0xFFC00000, 5, 5)),
+        *literal("max.NaN.f32 %0, %1, %2;", ("f32",) * 3, (0x3F800000, 0xFFC00000, 0x7FFFFFFF)),
+        *literal("max.xorsign.abs.f32 %0, %1, %2;", ("f32",) * 3, (0xFFC00000, 0x7FC00000, 0x7FFFFFFF)),
+        *literal("min.f16x2 %0, %1, %2;", ("b32",) * 3, (0xFE003C00, 0x7C014000, 0x7FFF3C00)),
+        *literal("max.NaN.bf16 %0, %1, %2;", ("b16",) * 3, (0xFFC0, 0x3F80, 0x7FFF)),
+        *literal("fma.rn.relu.f16 %0, %1, %2, %3;", ("b16",) * 4, (0xFE00, 0x3C00, 0x3C00, 0x7FFF)),
+        *literal("cvt.rn.relu.bf16.f32 %0, %1;", ("b16", "f32"), (0xFFC00000, 0x7FFF), (0x80000000, 0)),
+        *literal("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;", ("b16", "f32", "f32"), (0xFFC00000, 0xBF800000, 0x7FB8)),
+    ]
+    assert wrong_results(cases) == []
+
+
+def test_integers_saturate_as_halves() -> None:
+    rows = ((0, 0), (1, 0x3C00), (2, 0x3C00), (0xFFFFFFFF, 0))
+    assert wrong_results(list(literal("cvt.rn.sat.f16.s32 %0, %1;", ("b16", "s32"), *rows))) == []
+
+
+def test_flushing_of_halves() -> None:
+    """Results are flushed if they are subnormal when rounded; conversions flush f32 alone."""
+    cases = [
+        *literal("mul.ftz.f16 %0, %1, %2;", ("b16",) * 3, (0xBBFF, 0x0400, 0x8400), (0x3BFE, 0x0400, 0)),
+        *literal("cvt.ftz.f32.f16 %0, %1;", ("f32", "b16"), (0x0001, 0x33800000)),
+        *literal("cvt.ftz.f64.f32 %0, %1;", ("f64", "f32"), (0x80000001, 0x8000000000000000)),
+    ]
+    assert wrong_results(cases) == []

@@ -44,8 +44,8 @@ Value *to_small(Builder &b, Value *value, const Small &format)
         b.CreateFPToUI(b.CreateSelect(b.CreateFCmpUNO(value, value), constant(b, 0), digits), b.getInt32Ty());
     Value *above = b.CreateSub(exponent, b.getInt32(uint32_t(127 - format.bias + 1)));
     Value *bits = b.CreateAdd(steps, b.CreateShl(above, format.mantissa));
-    bits = b.CreateSelect(b.CreateFCmpUNO(value, value), b.getInt32(format.nan), bits);
-    return b.CreateOr(bits, b.CreateShl(sign, format.bits - 1));
+    bits = b.CreateOr(bits, b.CreateShl(sign, format.bits - 1));
+    return b.CreateSelect(b.CreateFCmpUNO(value, value), b.getInt32(format.nan), bits);
 }
 
 Value *from_small(Builder &b, Value *bits, const Small &format)
@@ -68,9 +68,14 @@ Value *finish_float(Instruction &i, Value *value, bool sat, bool relu)
 {
     Builder &b = i.b;
     if (relu)
-        value = b.CreateSelect(b.CreateFCmpOLT(value, llvm::ConstantFP::get(value->getType(), 0.0)),
-                               llvm::ConstantFP::get(value->getType(), 0.0), value);
+        value = rectify(b, value);
     return sat ? saturate(b, value) : value;
+}
+
+/// .ftz of conversions, which is for f32 alone.
+Value *flush_single(Builder &b, Value *value, Type type, bool ftz)
+{
+    return flush(b, value, type, ftz && type.bits == 32);
 }
 
 /// For .satfinite: what is beyond the largest number of a type, infinities too, is that number with the value's sign.
@@ -139,7 +144,7 @@ Value *to_tf32(Instruction &i, Value *value, llvm::StringRef rounding)
 void lower_to_integer(Instruction &i, Type to, Type from, llvm::StringRef rounding, bool ftz)
 {
     Builder &b = i.b;
-    Value *value = flush(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
+    Value *value = flush_single(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
     const llvm::Intrinsic::ID round = rounding == "rni"   ? llvm::Intrinsic::rint
                                       : rounding == "rmi" ? llvm::Intrinsic::floor
                                       : rounding == "rpi" ? llvm::Intrinsic::ceil
@@ -160,6 +165,8 @@ void lower_from_integer(Instruction &i, Type to, Type from, Rounding rounding, b
     Builder &b = i.b;
     Value *value = i.in(1, from);
     llvm::Type *type = to.bits == 64 ? b.getDoubleTy() : b.getFloatTy();
+    if (sat) // integers beyond 0 and 1 become one of them
+        value = extend(b, clamp(b, value, from.is_signed(), 1, false), from.bits, false);
     Value *result;
     if (to.bits == 16) { // through a double that is odd where it is not exact
         Value *wide = from_integer(b, value, from.is_signed(), b.getDoubleTy(), Rounding::ZERO);
@@ -171,7 +178,7 @@ void lower_from_integer(Instruction &i, Type to, Type from, Rounding rounding, b
         return i.low.write(i.operand(0), bits, to);
     }
     result = from_integer(b, value, from.is_signed(), type, rounding);
-    i.low.write_lanes(i.operand(0), {finish_float(i, result, sat, false)}, to);
+    i.low.write_lanes(i.operand(0), {result}, to);
 }
 
 /// Float to float, or rounded to a whole number in the same type.
@@ -182,7 +189,7 @@ void lower_float_to_float(Instruction &i, Type to, Type from, llvm::StringRef wh
     const bool finite = i.take("satfinite");
     if (finite && (from.bits != 32 || to.bits != 16))
         i.refuse();
-    Value *value = flush(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
+    Value *value = flush_single(b, i.low.lanes(i.operand(1), from)[0], from, ftz);
     if (!whole.empty()) {
         const llvm::Intrinsic::ID round = whole == "rni"   ? llvm::Intrinsic::rint
                                           : whole == "rmi" ? llvm::Intrinsic::floor
@@ -199,7 +206,7 @@ void lower_float_to_float(Instruction &i, Type to, Type from, llvm::StringRef wh
         value = b.CreateFPExt(value, b.getDoubleTy());
     if (to.bits == 32 && value->getType()->isDoubleTy())
         value = shorten(b, {value, llvm::ConstantFP::get(value->getType(), 0.0)}, rounding);
-    i.low.write_lanes(i.operand(0), {flush(b, value, to, ftz)}, to);
+    i.low.write_lanes(i.operand(0), {flush_single(b, value, to, ftz)}, to);
 }
 
 /// Two floats in one register: the first source is the upper half.

@@ -35,10 +35,8 @@ struct Finish {
     Value *apply(Builder &b, Value *value, Type lane) const
     {
         value = flush(b, value, lane, ftz);
-        if (relu) {
-            Value *negative = b.CreateFCmpOLT(value, constant(value, 0));
-            value = b.CreateSelect(negative, constant(value, 0), value);
-        }
+        if (relu)
+            value = rectify(b, value);
         return sat ? saturate(b, value) : value;
     }
 };
@@ -147,10 +145,24 @@ Value *flush(Builder &b, Value *value, Type lane, bool ftz)
 {
     if (!ftz || lane.bits == 64)
         return value;
-    const double least = lane.bits == 16 && lane.kind == Type::FLOAT ? 0x1p-14 : 0x1p-126;
+    // results of f16 are rounded later: what rounds to the least normal number stays
+    const double least = lane.bits == 16 && lane.kind == Type::FLOAT ? 0x1p-14 - 0x1p-25 : 0x1p-126;
     Value *small = b.CreateFCmpOLT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value), constant(value, least));
     Value *zero = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, constant(value, 0), value);
     return b.CreateSelect(small, zero, value);
+}
+
+Value *canonical_nan(Value *like)
+{
+    const unsigned bits = like->getType()->getScalarSizeInBits();
+    const llvm::APFloat number(like->getType()->getFltSemantics(), llvm::APInt::getSignedMaxValue(bits));
+    return llvm::ConstantFP::get(like->getType(), number);
+}
+
+Value *rectify(Builder &b, Value *value)
+{
+    Value *positive = b.CreateSelect(b.CreateFCmpOGT(value, constant(value, 0)), value, constant(value, 0));
+    return b.CreateSelect(b.CreateFCmpUNO(value, value), canonical_nan(value), positive);
 }
 
 Value *saturate(Builder &b, Value *value)
@@ -226,14 +238,21 @@ void lower_float_sign(Instruction &i, Type type, bool ftz)
     i.low.write(i.operand(0), value, type);
 }
 
-/// NaN loses against a number, unless it is kept; -0 is less than +0.
-Value *extremum(Builder &b, Value *left, Value *right, bool least, bool keep_nan)
+Value *smaller_or_larger(Builder &b, Value *left, Value *right, bool least)
 {
-    Value *result = b.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, left, right);
+    return b.CreateBinaryIntrinsic(least ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, left, right);
+}
+
+/// The result for two numbers, or what operands that are NaN make of it: they lose against a number, unless NaN is
+/// kept; a result that is NaN is the canonical one.
+Value *with_nans(Builder &b, Value *result, Value *left, Value *right, bool keep_nan)
+{
+    Value *nan = canonical_nan(result);
     if (keep_nan)
-        return result;
-    result = b.CreateSelect(b.CreateFCmpUNO(left, left), right, result);
-    return b.CreateSelect(b.CreateFCmpUNO(right, right), left, result);
+        return b.CreateSelect(b.CreateFCmpUNO(left, right), nan, result);
+    Value *no_left = b.CreateFCmpUNO(left, left), *no_right = b.CreateFCmpUNO(right, right);
+    result = b.CreateSelect(no_left, right, result);
+    return b.CreateSelect(no_right, b.CreateSelect(no_left, nan, left), result);
 }
 
 /// min and max of three numbers, or of their sizes.
@@ -249,11 +268,13 @@ void lower_float_min_of_three(Instruction &i, Type type)
         Value *value = take_lanes(i, operand, type, finish.ftz)[0];
         if (by_size)
             value = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
-        result = operand == 1 ? value : extremum(b, result, value, least, keep_nan);
+        result =
+            operand == 1 ? value : with_nans(b, smaller_or_larger(b, result, value, least), result, value, keep_nan);
     }
     i.low.write_lanes(i.operand(0), {finish.apply(b, result, type.lane())}, type);
 }
 
+/// min and max; -0 is less than +0.
 void lower_float_min(Instruction &i, Type type)
 {
     Builder &b = i.b;
@@ -269,13 +290,17 @@ void lower_float_min(Instruction &i, Type type)
             l = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, l);
             r = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, r);
         }
-        Value *result = extremum(b, l, r, least, keep_nan);
+        Value *result = smaller_or_larger(b, l, r, least);
         if (by_size) {
             llvm::Type *integer = b.getIntNTy(result->getType()->getScalarSizeInBits());
             Value *sign = b.CreateXor(b.CreateBitCast(left[n], integer), b.CreateBitCast(right[n], integer));
-            result =
-                b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, result, b.CreateBitCast(sign, result->getType()));
+            sign = b.CreateBitCast(sign, result->getType());
+            auto with_sign = [&](Value *of) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, of, sign); };
+            result = with_sign(result);
+            l = with_sign(l);
+            r = with_sign(r);
         }
+        result = with_nans(b, result, l, r, keep_nan);
         left[n] = finish.apply(b, result, type.lane());
     }
     i.low.write_lanes(i.operand(0), left, type);

@@ -11,6 +11,10 @@ namespace vgc::ptx
 Rounding take_rounding(Instruction &i);
 /// Replaces a subnormal number by a zero of its sign, if `ftz` is set.
 llvm::Value *flush(Builder &b, llvm::Value *value, Type lane, bool ftz);
+/// The NaN that the ISA calls canonical: all bits but the sign are set.
+llvm::Value *canonical_nan(llvm::Value *like);
+/// For .relu: no less than +0; NaN becomes the canonical one.
+llvm::Value *rectify(Builder &b, llvm::Value *value);
 /// Clamps to [0, 1]; NaN becomes 0.
 llvm::Value *saturate(Builder &b, llvm::Value *value);
 
