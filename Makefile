@@ -62,7 +62,11 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
-nightly: test  ## as test, and those that have run on sanitized code on ordinary code, too
+nightly: frameworks test  ## as test, and those that have run on sanitized code on ordinary code, too
+
+.PHONY: frameworks
+frameworks: setup  ## install Triton, numba and tinygrad (2 GB) for tests that compile their kernels anew
+	@$(PYTHON) -m tools.frameworks
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan

@@ -13,6 +13,7 @@ import pytest
 
 from tests.fakes.guest import REPOSITORY
 from tests.protocol.guest_host import GuestHost, guest_host
+from tests.ptx.anew import compile_anew, needs_frameworks
 
 EXAMPLES = REPOSITORY / "examples" / "ptx"
 MODULE = EXAMPLES / "matmul_triton.ptx"
@@ -24,7 +25,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
         yield host
 
 
-@pytest.mark.parametrize(
+examples = pytest.mark.parametrize(
     ("example", "printed"),
     [
         ("matmul_triton", "(300 x 153) @ (153 x 305): right\n"),
@@ -32,8 +33,22 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
         ("layers_tinygrad", "32 samples, 2 layers: right\n"),
     ],
 )
+
+
+@examples
 def test_kernels_of_frameworks_run_without_them(host: GuestHost, example: str, printed: str) -> None:
     done = host.run(sys.executable, EXAMPLES / f"{example}.py", "run")
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+
+
+@needs_frameworks
+@pytest.mark.slow
+@examples
+def test_kernels_run_as_the_frameworks_compile_them_now(
+    host: GuestHost, tmp_path: Path, example: str, printed: str
+) -> None:
+    script = compile_anew(EXAMPLES / f"{example}.py", tmp_path, "compile")
+    done = host.run(sys.executable, script, "run")
     assert (done.stdout, done.returncode) == (printed, 0), done.stderr
 
 
