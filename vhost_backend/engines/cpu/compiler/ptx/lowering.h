@@ -78,8 +78,8 @@ class Lowering
     const Cell *function(const Operand &operand) const;
     /// Begin of the block's shared memory.
     llvm::Value *shared_base();
-    /// Pointer of an address in local memory of which there are the low 32 bits, as some compilers write it; null if the
-    /// function has no variable there.
+    /// Pointer into local memory from the low 32 bits of an address, which some compilers use; null if the function has
+    /// no variable there.
     llvm::Value *local_pointer(llvm::Value *low);
 
     /// The carry flag. Statements read what others wrote, also in functions that are inlined later: see carry.cpp.

@@ -149,7 +149,7 @@ void lower_cvta(Instruction &i)
             address = b.CreateSExt(b.CreateTrunc(address, b.getInt32Ty()), b.getInt64Ty());
         address = to_space ? b.CreateSub(address, base) : b.CreateAdd(address, base);
     }
-    if (space == Space::LOCAL && !to_space) // here, too
+    if (space == Space::LOCAL && !to_space) // likewise
         if (Value *place = i.low.local_pointer(b.CreateTrunc(address, b.getInt32Ty())))
             address = b.CreatePtrToInt(place, b.getInt64Ty());
     i.low.write(i.operand(0), address, type);
