@@ -1,4 +1,4 @@
-"""Matrices that a warp holds together, and video instructions, in PTX on the CPU engine."""
+"""Matrices that a warp holds together, in PTX on the CPU engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.unit.cpu_rig import CompileError, Rig, compile_image, rig
-from tests.unit.ptx_rig import Case, signed, wrong_results
 
 SOURCE = r"""
 #define EXPORT extern "C" __global__ void
@@ -245,46 +244,3 @@ def test_movmatrix_transposes(gpu: Rig) -> None:
     d = gpu.array(32, np.uint32)
     gpu.launch("transposed", 1, 32, put(gpu, a.view(np.uint32)), d)
     assert (d.view(np.uint16).reshape(8, 8) == a.T).all()
-
-
-def video(lanes: int, kind: str, operation: Any, *, add: bool = False, sat: bool = False) -> Any:
-    bits = 32 // lanes
-
-    def reference(a: int, b: int, c: int) -> int:
-        total, packed = c, 0
-        for lane in range(lanes):
-            x, y = (value >> lane * bits & ((1 << bits) - 1) for value in (a, b))
-            if kind == "s32":
-                x, y = signed(x, bits), signed(y, bits)
-            value = operation(x, y)
-            total += value
-            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind == "s32" else (0, (1 << bits) - 1)
-            value = max(low, min(high, value)) if sat else value
-            packed |= (value & ((1 << bits) - 1)) << lane * bits
-        return total if add else packed
-
-    return reference
-
-
-OPERATIONS = {
-    "vadd": lambda x, y: x + y,
-    "vsub": lambda x, y: x - y,
-    "vavrg": lambda x, y: x + y + (x + y >= 0) >> 1,
-    "vmin": min,
-    "vmax": max,
-    "vabsdiff": lambda x, y: abs(x - y),
-}
-
-
-def video_cases() -> Iterator[Case]:
-    columns = [(0, 0x80FF7F01, 0x12345678, 0xFFFFFFFF, 0x01020380), (0x7F80FF01, 0xFFFFFFFF, 5), (0, 7)]
-    for name, operation in OPERATIONS.items():
-        for lanes in (2, 4):
-            for kind in ("u32", "s32"):
-                for suffix, add, sat in ((".add", True, False), ("", False, False), (".sat", False, True)):
-                    text = f"{name}{lanes}.{kind}.{kind}.{kind}{suffix} %0, %1, %2, %3;"
-                    yield Case(text, ("u32",) * 4, video(lanes, kind, operation, add=add, sat=sat), columns)
-
-
-def test_video_instructions() -> None:
-    assert wrong_results(list(video_cases())) == []

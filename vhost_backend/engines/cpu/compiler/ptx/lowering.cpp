@@ -159,7 +159,7 @@ const std::vector<Operand> &Lowering::targets(const Operand &operand) const
 const Cell *Lowering::find(const Operand &operand) const
 {
     if (operand.kind == Operand::ARGUMENT)
-        return operand.bits < arguments_.size() ? &arguments_[operand.bits] : nullptr;
+        return operand.bits < arguments_.size() && operand.name.empty() ? &arguments_[operand.bits] : nullptr;
     for (size_t i = scopes_.size(); operand.kind == Operand::NAME && i-- > 0;)
         if (auto found = scopes_[i].find(operand.name); found != scopes_[i].end())
             return &found->second;
@@ -186,7 +186,7 @@ const Cell &Lowering::cell_of(const Operand &operand) const
     if (const Cell *cell = find(operand))
         return *cell;
     if (operand.kind == Operand::ARGUMENT)
-        fail(operand.at, "the asm statement has no operand %" + llvm::Twine(operand.bits));
+        fail(operand.at, "the asm statement has no operand %" + llvm::Twine(operand.bits) + operand.name);
     if (operand.kind == Operand::NAME)
         fail(operand.at, "register '" + operand.name + "' is not declared");
     fail(operand.at, "expected a register");

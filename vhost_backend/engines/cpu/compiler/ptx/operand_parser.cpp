@@ -88,6 +88,7 @@ bool OperandParser::parse_single(Operand &operand)
         operand.kind = Operand::ARGUMENT;
         operand.bits = token_.bits;
         advance();
+        parse_parts_of_name(operand);
         return true;
     case Token::WORD:
         return parse_name(operand);
@@ -117,13 +118,20 @@ bool OperandParser::parse_name(Operand &operand)
         operand.kind = Operand::INTEGER;
         operand.bits = 32;
     }
-    while (operand.kind == Operand::NAME && token_.kind == Token::DOTTED) {
-        operand.name += "." + token_.text;
-        advance();
-    }
+    if (operand.kind == Operand::NAME)
+        parse_parts_of_name(operand);
     if (operand.kind == Operand::NAME && accept("["))
         return parse_sum(operand.index) && expect("]", "the element's number");
     return true;
+}
+
+/// Takes what follows a name after dots: an element of a vector, or a part of a register.
+void OperandParser::parse_parts_of_name(Operand &operand)
+{
+    while (token_.kind == Token::DOTTED) {
+        operand.name += "." + token_.text;
+        advance();
+    }
 }
 
 bool OperandParser::parse_list(Operand &operand, Operand::Kind kind, std::string_view end, const std::string &what)

@@ -19,6 +19,7 @@ class OperandParser : public TokenStream
     bool parse_offset(Operand &operand);
     bool parse_single(Operand &operand);
     bool parse_name(Operand &operand);
+    void parse_parts_of_name(Operand &operand);
     bool parse_list(Operand &operand, Operand::Kind kind, std::string_view end, const std::string &what);
     /// An address after its '['.
     bool parse_address(Operand &operand);

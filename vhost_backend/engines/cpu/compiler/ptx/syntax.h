@@ -40,7 +40,7 @@ struct Operand {
     };
     Kind kind = SINK;
     Position at;
-    std::string name;
+    std::string name;      // with what follows it after dots; an argument has only that
     uint64_t bits = 0;     // of a literal; number of an argument
     bool inverted = false; // !p
     int64_t offset = 0;    // of an address, or from a symbol
