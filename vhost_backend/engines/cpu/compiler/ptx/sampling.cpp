@@ -11,7 +11,7 @@ namespace
 
 using llvm::Value;
 
-/// Fetches of textures with one channel of 32 bits that are computed in place, as loops are faster without calls.
+/// Fetches of textures with channels of 32 bits that are computed in place, as loops are faster without calls.
 class HotFetch
 {
   public:
@@ -25,8 +25,8 @@ class HotFetch
         const bool is_flat = fetch.shape != VGC_SAMPLE_CUBE && fetch.layer == nullptr;
         return fetch.how == VGC_SAMPLE_FETCH || (fetch.how == VGC_SAMPLE_PLAIN && is_flat);
     }
-    /// Computes the texel's bits in blocks of their own for the descriptors that it is possible for, and leads to
-    /// `found` then; the running block is that of the others at the end.
+    /// Computes the channels in blocks of their own for the descriptors that it is possible for, and leads to `found`
+    /// then; the running block is that of the others at the end.
     void emit(llvm::BasicBlock *found, llvm::PHINode *texel, bool gives_floats)
     {
         if (fetch_.how == VGC_SAMPLE_FETCH)
@@ -48,19 +48,24 @@ class HotFetch
         llvm::BasicBlock *hot = i_.low.new_block("ptx.texel"), *other = i_.low.new_block("ptx.sample");
         b_.CreateCondBr(is_raw(sample), hot, other);
         b_.SetInsertPoint(hot);
-        Value *bits = compute();
-        texel->addIncoming(bits, b_.GetInsertBlock());
+        Value *channels = compute();
+        texel->addIncoming(channels, b_.GetInsertBlock());
         b_.CreateBr(found);
         b_.SetInsertPoint(other);
     }
 
-    /// True if texels are one number of 32 bits, and are sampled in this way (VGC_SAMPLE_OTHER: in any way).
+    /// True if texels are numbers of 32 bits, and are sampled in this way (VGC_SAMPLE_OTHER: in any way).
     Value *is_raw(unsigned sample)
     {
-        const uint64_t key = VGC_TEXTURE_MAGIC | 4ull << 32 | uint64_t(sample) << 40 | 32ull << 56;
-        const uint64_t kinds = 0xffull << 48, ways = sample == VGC_SAMPLE_OTHER ? 0xffull << 40 : 0;
+        const uint64_t key = VGC_TEXTURE_MAGIC | uint64_t(sample) << 40 | 32ull << 56;
+        const uint64_t sizes = 0xffull << 32, kinds = 0xffull << 48;
+        const uint64_t ways = sample == VGC_SAMPLE_OTHER ? 0xffull << 40 : 0;
         Value *begin = field(b_.getInt64Ty(), 0);
-        return b_.CreateICmpEQ(b_.CreateAnd(begin, ~(kinds | ways)), b_.getInt64(key));
+        Value *fits = b_.CreateICmpEQ(b_.CreateAnd(begin, ~(sizes | kinds | ways)), b_.getInt64(key));
+        Value *size = b_.CreateAnd(begin, sizes);
+        if (sample == VGC_SAMPLE_LINEAR)
+            return b_.CreateAnd(fits, b_.CreateICmpEQ(size, b_.getInt64(4ull << 32)));
+        return b_.CreateAnd(fits, b_.CreateICmpNE(size, b_.getInt64(0)));
     }
     Value *field(llvm::Type *type, size_t offset)
     {
@@ -92,17 +97,39 @@ class HotFetch
         Value *most = b_.CreateSelect(b_.CreateICmpSLT(index, size), index, b_.CreateSub(size, b_.getInt32(1)));
         return b_.CreateSelect(b_.CreateICmpSLT(index, b_.getInt32(0)), b_.getInt32(0), most);
     }
-    Value *load(llvm::Type *type, Value *const index[3])
+    /// Bytes of a texel.
+    Value *texel_bytes()
+    {
+        return b_.CreateZExt(field(b_.getInt8Ty(), offsetof(vgc_texture, raw)), b_.getInt64Ty());
+    }
+    Value *place_of(Value *const index[3], Value *size)
     {
         Value *place = field(b_.getInt64Ty(), offsetof(vgc_texture, data));
         auto add = [&](unsigned axis, Value *step) {
             if (index[axis] != nullptr)
                 place = b_.CreateAdd(place, b_.CreateMul(b_.CreateZExt(index[axis], b_.getInt64Ty()), step));
         };
-        add(0, b_.getInt64(4));
+        add(0, size);
         add(1, field(b_.getInt64Ty(), offsetof(vgc_texture, pitch)));
         add(2, field(b_.getInt64Ty(), offsetof(vgc_texture, slice)));
+        return place;
+    }
+    Value *load(llvm::Type *type, Value *place)
+    {
         return b_.CreateAlignedLoad(type, b_.CreateIntToPtr(place, b_.getPtrTy()), llvm::Align(4));
+    }
+    /// Channels of a texel; 0 for those that the texture has not, in whose place the first is read.
+    Value *channels(Value *const index[3])
+    {
+        Value *size = texel_bytes(), *place = place_of(index, size), *zero = b_.getInt64(0);
+        Value *all = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
+        for (unsigned n = 0; n < 4; n++) {
+            Value *is_there = b_.CreateICmpUGT(size, b_.getInt64(4 * n));
+            Value *offset = b_.CreateSelect(is_there, b_.getInt64(4 * n), zero);
+            Value *channel = load(b_.getInt32Ty(), b_.CreateAdd(place, offset));
+            all = b_.CreateInsertElement(all, b_.CreateSelect(is_there, channel, b_.getInt32(0)), uint64_t(n));
+        }
+        return all;
     }
 
     Value *by_index()
@@ -112,11 +139,11 @@ class HotFetch
         b_.CreateCondBr(b_.CreateICmpULT(fetch_.layer, size(0)), inside, after);
         b_.SetInsertPoint(inside);
         Value *const index[3] = {fetch_.layer};
-        Value *loaded = load(b_.getInt32Ty(), index);
+        Value *loaded = channels(index);
         b_.CreateBr(after);
         b_.SetInsertPoint(after);
-        llvm::PHINode *texel = b_.CreatePHI(b_.getInt32Ty(), 2);
-        texel->addIncoming(b_.getInt32(0), before);
+        llvm::PHINode *texel = b_.CreatePHI(loaded->getType(), 2);
+        texel->addIncoming(llvm::Constant::getNullValue(loaded->getType()), before);
         texel->addIncoming(loaded, inside);
         return texel;
     }
@@ -125,7 +152,7 @@ class HotFetch
         Value *index[3] = {};
         for (unsigned axis = 0; axis < axes_; axis++)
             index[axis] = clamped(whole(between(scaled(axis), 0, 2e9)), size(axis));
-        return load(b_.getInt32Ty(), index);
+        return channels(index);
     }
 
     Pair pair(unsigned axis)
@@ -148,10 +175,12 @@ class HotFetch
         const Pair x = pair(0), y = pair(1);
         auto row = [&](Value *index) {
             Value *const low[3] = {x.low, index}, *const high[3] = {x.high, index};
-            return mixed(load(b_.getFloatTy(), low), load(b_.getFloatTy(), high), x.weight);
+            return mixed(load(b_.getFloatTy(), place_of(low, b_.getInt64(4))),
+                         load(b_.getFloatTy(), place_of(high, b_.getInt64(4))), x.weight);
         };
-        Value *first = row(y.low);
-        return b_.CreateBitCast(mixed(first, row(y.high), y.weight), b_.getInt32Ty());
+        Value *first = row(y.low), *value = mixed(first, row(y.high), y.weight);
+        return b_.CreateInsertElement(llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt32Ty(), 4)),
+                                      b_.CreateBitCast(value, b_.getInt32Ty()), uint64_t(0));
     }
     static llvm::FastMathFlags contracting()
     {
@@ -220,20 +249,12 @@ Value *sample_texture(Instruction &i, Value *object, const Fetch &fetch, bool gi
     if (!HotFetch::fits(fetch))
         return sample_anything(i, object, fetch);
     Builder &b = i.b;
-    llvm::BasicBlock *found = i.low.new_block("ptx.found"), *after = i.low.new_block("ptx.sampled");
-    llvm::Type *type = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
-    llvm::PHINode *texel = llvm::PHINode::Create(b.getInt32Ty(), 2, "", found);
-    HotFetch(i, object, fetch).emit(found, texel, gives_floats);
-    Value *sampled = sample_anything(i, object, fetch);
-    llvm::BasicBlock *other = b.GetInsertBlock();
-    b.CreateBr(after);
+    llvm::BasicBlock *found = i.low.new_block("ptx.found");
+    llvm::PHINode *channels = llvm::PHINode::Create(llvm::FixedVectorType::get(b.getInt32Ty(), 4), 3, "", found);
+    HotFetch(i, object, fetch).emit(found, channels, gives_floats);
+    channels->addIncoming(sample_anything(i, object, fetch), b.GetInsertBlock());
+    b.CreateBr(found);
     b.SetInsertPoint(found);
-    Value *alone = b.CreateInsertElement(llvm::Constant::getNullValue(type), texel, uint64_t(0));
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-    llvm::PHINode *channels = b.CreatePHI(type, 2);
-    channels->addIncoming(sampled, other);
-    channels->addIncoming(alone, found);
     return channels;
 }
 

@@ -161,7 +161,7 @@ void lower_word(Instruction &i)
     if (merges) {
         const uint32_t mask = ((1u << result.bits) - 1) << result.first;
         Value *part = b.CreateShl(b.CreateZExt(value, b.getInt32Ty()), result.first);
-        value = b.CreateOr(b.CreateAnd(i.in(3, to), ~uint64_t(mask)), part);
+        value = b.CreateOr(b.CreateAnd(i.in(3, to), uint64_t(~mask)), part);
     }
     i.low.write(result.operand, value, to);
 }
