@@ -62,11 +62,15 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
-nightly: frameworks test  ## as test, and those that have run on sanitized code on ordinary code, too
+nightly: frameworks test ptx  ## as test and ptx, and tests that have run on sanitized code on ordinary code, too
 
 .PHONY: frameworks
 frameworks: setup  ## install Triton, numba and tinygrad (2 GB) for tests that compile their kernels anew
 	@$(PYTHON) -m tools.frameworks
+
+.PHONY: ptx
+ptx: build  ## many random kernels as CUDA C, as PTX and in a reference interpreter (PTX_PROGRAMS, PTX_SEED)
+	$(PYTHON) -m tests.ptx_reference --programs $(or $(PTX_PROGRAMS),2000) --seed $(or $(PTX_SEED),0)
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan
