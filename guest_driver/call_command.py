@@ -226,11 +226,20 @@ def _typed(name: str, params: Mapping[str, inspect.Parameter], arrays: Mapping[s
     if suffix is None:
         return {}
     wanted, found = TYPES[suffix.group(1)], [str(array.real.dtype) for array in arrays.values()]
+    if wanted.startswith("complex"):
+        found = [str(_complex_of(array)) for array in arrays.values()]
     if not found:
         return {"dtype": wanted} if "dtype" in params else {}
     if wanted not in found:
         raise InvalidArgument(f"{name} with arrays of {', '.join(found)}; allowed: {wanted}, or {SUFFIX.sub('', name)}")
     return {}
+
+
+def _complex_of(array: NDArray[Any]) -> Any:
+    """Type of complex numbers that have parts of an array's type, or that it has."""
+    import numpy as np
+
+    return np.result_type(array.dtype, np.complex64)
 
 
 def _results(result: Any) -> Iterator[NDArray[Any]]:

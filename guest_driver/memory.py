@@ -363,6 +363,37 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
             raise ValueError(f"an array of shape {self.shape} as {given}; allowed: shapes of {self.size} elements")
         return ArrayView(self, lengths)
 
+    def view(self, dtype: DTypeLike) -> DeviceArray:
+        """Array of another type over the same memory, which it keeps alive; the last length is that of as many bytes.
+
+        :raise ValueError: an array without dimensions whose elements have another size, or a length that is no whole number.
+        """
+        import numpy as np
+
+        wanted = np.dtype(dtype)
+        if wanted.itemsize == self.dtype.itemsize:
+            return ArrayView(self, self.shape, dtype=wanted)
+        last, rest = divmod(self.shape[-1] * self.dtype.itemsize, wanted.itemsize or 1) if self.shape else (0, 1)
+        if rest or wanted.itemsize == 0 or wanted.hasobject:
+            raise ValueError(
+                f"an array of {self.dtype} with shape {self.shape} as {wanted}; allowed: types that fit its rows"
+            )
+        return ArrayView(self, (*self.shape[:-1], last), dtype=wanted)
+
+    @property
+    def real(self) -> Any:
+        """Real parts, as ``numpy.real``: a copy of those of complex numbers."""
+        return self._functions.function(_numpy().real, (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        """Imaginary parts, as ``numpy.imag``: a copy."""
+        return self._functions.function(_numpy().imag, (self,), {})
+
+    def conj(self) -> Any:
+        """Complex conjugates, as ``numpy.conj``."""
+        return _numpy().conjugate(self)
+
     def first(self, count: int) -> DeviceArray:
         """Vector of the first elements in C order, which shares this array's memory and keeps it alive.
 
@@ -432,6 +463,13 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
             )
 
 
+def _numpy() -> Any:
+    """numpy, which is imported when it is first needed."""
+    import numpy as np
+
+    return np
+
+
 def _is_array(index: Any) -> bool:
     """Whether an index is an array with dimensions, not a number."""
     return bool(getattr(index, "shape", None)) and hasattr(index, "dtype")
@@ -440,18 +478,20 @@ def _is_array(index: Any) -> bool:
 class ArrayView(DeviceArray):
     """Array over a part of another array's memory. `free` ends the view alone.
 
-    :param first: number of the other array's element where the part begins.
+    :param first: number of the other array's element where the part begins. :param dtype: type, by default the array's.
     """
 
-    def __init__(self, base: DeviceArray, shape: Sequence[int], first: int = 0) -> None:
+    def __init__(
+        self, base: DeviceArray, shape: Sequence[int], first: int = 0, *, dtype: np.dtype[Any] | None = None
+    ) -> None:
         self._base: DeviceArray | None = base
         self._handle = base._handle  # noqa: SLF001  a view is made of its base's parts
         self._functions = base._functions  # noqa: SLF001
         self.shape = tuple(shape)
-        self.dtype = base.dtype
+        self.dtype = base.dtype if dtype is None else dtype
         self.size = math.prod(self.shape)
         self.nbytes = max(self.size * self.dtype.itemsize, 1)
-        self._begin = first * self.dtype.itemsize
+        self._begin = first * base.dtype.itemsize
 
     @property
     def address(self) -> int:

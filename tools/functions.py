@@ -37,7 +37,7 @@ that it takes counts towards the VM's memory while it runs. In Python, `device.b
 ([guest.md](guest.md#built-in-functions)). `vgc functions` lists those of a host.
 
 Types: `f16`, `f32`, `f64` are floating-point numbers, `i32`, `i64`, `u32`, `u64` integers, and `b8` truth values: bytes, of
-which 0 is false and all others are true; results are 0 and 1. Factors are doubles for all types.
+which 0 is false and all others are true; results are 0 and 1. `c64`, `c128` are complex numbers: pairs of `f32` or `f64`. Factors are doubles for all types.
 """
 
 

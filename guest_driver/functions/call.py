@@ -32,7 +32,13 @@ FLOATS: Final = ("f16", "f32", "f64")
 INTEGERS: Final = ("i32", "i64", "u32", "u64")
 NUMBERS: Final = (*REALS, *INTEGERS)
 NUMBERS_AND_BOOL: Final = (*NUMBERS, "b8")
+COMPLEX: Final = ("c64", "c128")
 BOOL: Final = np.dtype(bool)
+PARTS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
+"""Types of the parts of complex numbers."""
 
 MOST_SENT: Final = 1 << 16
 """Bytes of numpy arrays that one request takes along to arrays on the device; more are copied there before."""

@@ -12,8 +12,11 @@ from guest_driver.arguments import In, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import (
     BOOL,
+    COMPLEX,
     FLOATS,
     INTEGERS,
+    PARTS,
+    REALS,
     TYPES,
     Array,
     Call,
@@ -22,6 +25,7 @@ from guest_driver.functions.call import (
     check_shape,
     dtypes_of,
     result_of,
+    suffix_of,
 )
 from guest_driver.memory import DeviceArray
 
@@ -35,6 +39,7 @@ Operand: TypeAlias = "Array | complex | np.generic"
 
 ALL: Final = (*FLOATS, *INTEGERS)
 ALL_AND_BOOL: Final = (*ALL, "b8")
+EVERY: Final = (*ALL_AND_BOOL, *COMPLEX)
 COMPARISONS: Final = frozenset(["equal", "not_equal", "less", "less_equal"])
 LOGICAL: Final = frozenset(["logical_and", "logical_or", "logical_xor"])
 OF_BOOL: Final = {
@@ -50,12 +55,15 @@ OF_BOOL: Final = {
 """Functions of the host that give the results of others for truth values."""
 
 ALLOWED: Final[dict[str, Sequence[str]]] = (
-    dict.fromkeys(("add", "multiply", "maximum", "minimum"), ALL_AND_BOOL)
-    | dict.fromkeys(("subtract",), ALL)
-    | dict.fromkeys((*COMPARISONS, *LOGICAL, "logical_not"), ALL_AND_BOOL)
+    dict.fromkeys(("maximum", "minimum", "less", "less_equal"), ALL_AND_BOOL)
+    | dict.fromkeys(("add", "multiply", "equal", "not_equal", *LOGICAL, "logical_not"), EVERY)
+    | dict.fromkeys(("subtract", "negative", "absolute", "conjugate"), (*ALL, *COMPLEX))
+    | dict.fromkeys(("angle",), COMPLEX)
     | dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "invert"), ("b8",))
-    | dict.fromkeys(("negative", "absolute", "square", "sign"), ALL)
-    | dict.fromkeys(("divide", "power", "sqrt", "reciprocal", "exp", "log", "sin", "cos", "tanh"), FLOATS)
+    | dict.fromkeys(("square",), (*ALL, *COMPLEX))
+    | dict.fromkeys(("sign",), ALL)
+    | dict.fromkeys(("divide",), (*FLOATS, *COMPLEX))
+    | dict.fromkeys(("power", "sqrt", "reciprocal", "exp", "log", "sin", "cos", "tanh"), FLOATS)
     | dict.fromkeys(("floor", "ceil", "rint", "trunc"), FLOATS)
     | dict.fromkeys(("floor_divide", "remainder"), INTEGERS)
 )
@@ -65,7 +73,7 @@ FLOAT_RESULTS: Final = frozenset(["divide", "sqrt", "exp", "log", "sin", "cos", 
 """Functions that numpy computes in float64 for integers, and in float16 for bool unless they have two operands."""
 
 MOST_AXES: Final = 4
-CONVERSIONS: Final = {dtype: number for number, dtype in enumerate(TYPES)}
+CONVERSIONS: Final = {dtype: number for number, dtype in enumerate(TYPES) if dtype not in PARTS}
 """Numbers of types for math.convert."""
 
 
@@ -88,7 +96,7 @@ def _binary(name: str, summary: str) -> Callable[..., Any]:
 
 
 class Elementwise(Group):
-    """Functions of single elements of floats, of integers of 32 and 64 bits, and of bool.
+    """Functions of single elements of floats, complex numbers, integers of 32 and 64 bits, and bool.
 
     Operands are arrays and numbers; they are broadcast and converted as numpy does. After merging axes that all arrays
     broadcast alike there are at most four. `out` is an array for the result; without a stream, operands may overlap it.
@@ -117,6 +125,7 @@ class Elementwise(Group):
     invert = _unary("invert", "Whether elements of bool are false")
     negative = _unary("negative", "Elements with the other sign")
     absolute = _unary("absolute", "Absolute values")
+    conjugate = _unary("conjugate", "Complex conjugates")
     square = _unary("square", "Squares")
     sign = _unary("sign", "Signs: -1, 0 or 1")
     sqrt = _unary("sqrt", "Square roots")
@@ -134,13 +143,48 @@ class Elementwise(Group):
     def convert(self, a: Array, dtype: DTypeLike, *, stream: Stream | None = None) -> Any:
         """Elements of another type, as ``a.astype(dtype)``; out of range, floats become the nearest integer, NaN 0.
 
-        All but 0 become true.
+        All but 0 become true. Complex numbers lose their imaginary parts where the type has none.
 
         :raise TypeError: a type is not among those of functions.
         """
+        wanted = np.dtype(dtype)
+        if a.dtype in PARTS and wanted == BOOL:
+            return self._compute("not_equal", [a, np.zeros((), a.dtype)], a.dtype, None, stream)
         call = Call(self._host, (a,), stream)
         out = call.empty(a.shape, dtype)
         self._convert(call, a, out)
+        return result_of(out)
+
+    def join(self, real: Array, imag: Array, *, stream: Stream | None = None) -> Any:
+        """Complex numbers of real parts and imaginary parts, which are broadcast, of float32 or float64.
+
+        :raise TypeError: the types differ, or are other ones. :raise errors.InvalidArgument: they cannot be broadcast.
+        """
+        suffix_of(REALS, real=real, imag=imag)
+        dtype = next(whole for whole, part in PARTS.items() if part == real.dtype)
+        return self._run(f"math.join_{TYPES[dtype]}", [real, imag], dtype, None, stream)
+
+    def real(self, a: Array, *, stream: Stream | None = None) -> Any:
+        """Real parts, as ``numpy.real``; a copy on the device. Arrays of other types are returned as they are."""
+        return self._part(a, 0, stream) if a.dtype in PARTS else a
+
+    def imag(self, a: Array, *, stream: Stream | None = None) -> Any:
+        """Imaginary parts, as ``numpy.imag``; a copy on the device. Those of other types are 0."""
+        if a.dtype in PARTS:
+            return self._part(a, 1, stream)
+        zeros = Call(self._host, (a,), stream).empty(a.shape, a.dtype)
+        zeros.fill(0)
+        return zeros
+
+    def angle(self, a: Array, deg: bool = False, *, stream: Stream | None = None) -> Any:
+        """Angles of complex numbers to the positive real axis, as ``numpy.angle``: radians, or degrees."""
+        radians = self.apply("angle", a, stream=stream)
+        return self.apply("multiply", radians, 180 / math.pi, stream=stream) if deg else radians
+
+    def _part(self, a: Array, index: int, stream: Stream | None) -> Any:
+        call = Call(self._host, (a,), stream)
+        out = call.empty(a.shape, PARTS[a.dtype])
+        self._convert_strided(call, parts_of(a).reshape(-1)[index:], 2, out)
         return result_of(out)
 
     def common(self, *operands: Operand, dtype: np.dtype[Any] | None = None) -> list[Array]:
@@ -162,10 +206,30 @@ class Elementwise(Group):
         if name in COMPARISONS:
             operands = _comparable(operands)
         dtype = _loop_type(name, operands)
-        result_type = BOOL if name in COMPARISONS else dtype
+        return self._compute(name, self.common(*operands, dtype=dtype), dtype, out, stream)
+
+    def _compute(
+        self, name: str, arrays: list[Array], dtype: np.dtype[Any], out: Changed | None, stream: Stream | None
+    ) -> Any:
+        """Applies a function to arrays of one type."""
+        result_type = dtype
+        if name in COMPARISONS:
+            result_type = BOOL
+        elif name in ("absolute", "angle"):
+            result_type = PARTS.get(dtype, dtype)
+        if name == "square" and dtype in PARTS:
+            name, arrays = "multiply", arrays * 2
+        elif name == "conjugate" and dtype not in PARTS:
+            return self._copy(arrays[0], out, stream)
         function = OF_BOOL.get(name, name) if dtype == BOOL else name
-        arrays = self.common(*operands, dtype=dtype)
         return self._run(f"math.{function}_{TYPES[dtype]}", arrays, result_type, out, stream)
+
+    def _copy(self, array: Array, out: Changed | None, stream: Stream | None) -> Any:
+        call = Call(self._host, (array, out), stream)
+        room = self._room(call, out, array.shape, array.dtype)
+        result = room if out is None else out
+        self._convert(call, array, result)
+        return result_of(result)
 
     def where(self, condition: Operand, a: Operand, b: Operand, *, stream: Stream | None = None) -> Any:
         """Elements of a where a condition is true, or not 0, and of b elsewhere, as ``numpy.where``.
@@ -190,8 +254,20 @@ class Elementwise(Group):
         condition, a, b = map(operand_of, (condition, a, b))
         dtype = _promoted((a, b)) if out is None else out.dtype
         if dtype not in TYPES:
-            raise TypeError(f"where of elements of {dtype}; allowed: {dtypes_of(ALL_AND_BOOL)}")
-        arrays = [self._as(condition, BOOL), *self.common(a, b, dtype=dtype)]
+            raise TypeError(f"where of elements of {dtype}; allowed: {dtypes_of(EVERY)}")
+        flags, arrays = self._as(condition, BOOL), self.common(a, b, dtype=dtype)
+        if dtype in PARTS:
+            parts = [parts_of(array) for array in arrays]
+            to = None if out is None else parts_of(out)
+            result = self._run(
+                f"math.where_{TYPES[PARTS[dtype]]}",
+                [flags.reshape((*flags.shape, 1)), *parts],
+                PARTS[dtype],
+                to,
+                stream,
+            )
+            return result_of(result.view(dtype).reshape(result.shape[:-1]))
+        arrays = [flags, *arrays]
         return self._run(f"math.where_{TYPES[dtype]}", arrays, dtype, out, stream)
 
     def _run(
@@ -226,14 +302,35 @@ class Elementwise(Group):
             return operand if operand.dtype == dtype else self.convert(operand, dtype)
         return np.asarray(operand, dtype)
 
-    @staticmethod
-    def _convert(call: Call, a: Array, out: Array) -> None:
+    @classmethod
+    def _convert(cls, call: Call, a: Array, out: Array) -> None:
         for array in (a, out):
             if array.dtype not in TYPES:
-                raise TypeError(f"elements of {array.dtype} in a conversion; allowed: {dtypes_of(ALL_AND_BOOL)}")
-        lengths, (steps,) = _merged(a.shape, [a.shape])
-        name = f"math.convert_{TYPES[a.dtype]}"
-        call.run(name, *lengths, In(a), *steps, Out(out), CONVERSIONS[out.dtype])
+                raise TypeError(f"elements of {array.dtype} in a conversion; allowed: {dtypes_of(EVERY)}")
+        if a.dtype in PARTS and out.dtype in PARTS:
+            cls._convert_strided(call, parts_of(a), 1, parts_of(out))
+        elif a.dtype in PARTS:
+            cls._convert_strided(call, parts_of(a), 2, out)
+        elif out.dtype in PARTS:
+            real = call.empty(a.shape, PARTS[out.dtype])
+            cls._convert_strided(call, a, 1, real)
+            values = (1, 1, 1, out.size, In(real), 0, 0, 0, 1, In(np.zeros((), real.dtype)), 0, 0, 0, 0)
+            call.run(f"math.join_{TYPES[out.dtype]}", *values, Out(out))
+        else:
+            cls._convert_strided(call, a, 1, out)
+
+    @staticmethod
+    def _convert_strided(call: Call, a: Array, stride: int, out: Array) -> None:
+        """Converts every so many elements of `a`, which has at least those."""
+        places = (1, 1, 1, out.size, In(a), 0, 0, 0, stride)
+        call.run(f"math.convert_{TYPES[a.dtype]}", *places, Out(out), CONVERSIONS[out.dtype])
+
+
+def parts_of(array: Array) -> Array:
+    """Real and imaginary parts of complex numbers, along one more axis; it shares a device array's memory."""
+    if isinstance(array, DeviceArray):
+        return array.reshape(-1).view(PARTS[array.dtype]).reshape((*array.shape, 2))
+    return np.ascontiguousarray(array).reshape(-1).view(PARTS[array.dtype]).reshape((*array.shape, 2))
 
 
 def check_mask(array: Array, mask: Array) -> None:

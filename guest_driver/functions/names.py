@@ -14,6 +14,8 @@ TYPES: Final = {
     "u32": "uint32",
     "u64": "uint64",
     "b8": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
 }
 """numpy's names of element types, by their suffixes."""
 

@@ -108,6 +108,7 @@ class NumpyProtocols:
         return {
             **{name: getattr(reduce, name) for name in ("sum", "prod", "min", "max", "argmin", "argmax")},
             **{name: getattr(reduce, name) for name in ("any", "all", "count_nonzero")},
+            **{name: getattr(Elementwise(self._host), name) for name in ("real", "imag", "angle")},
             "where": self._where,
             "nonzero": self._nonzero,
             "flatnonzero": select.nonzero,
@@ -221,7 +222,7 @@ class NumpyProtocols:
 
 def _is_square(base: Any, exponent: Any) -> bool:
     """Whether a power is the square in the base's own type."""
-    is_float = isinstance(base, DeviceArray) and base.dtype.kind == "f"
+    is_float = isinstance(base, DeviceArray) and base.dtype.kind in "fc"
     return isinstance(base, DeviceArray) and type(exponent) in ((int, float) if is_float else (int,)) and exponent == 2
 
 

@@ -11,6 +11,7 @@ from guest_driver.errors import InvalidArgument
 from guest_driver.functions.call import (
     BOOL,
     NUMBERS_AND_BOOL,
+    PARTS,
     Array,
     Axis,
     Call,
@@ -21,8 +22,9 @@ from guest_driver.functions.call import (
     result_of,
     suffix_of,
 )
-from guest_driver.functions.elementwise import converted
+from guest_driver.functions.elementwise import converted, parts_of
 from guest_driver.functions.rows import Rows
+from guest_driver.memory import DeviceArray
 
 if TYPE_CHECKING:
     from guest_driver.stream import Stream
@@ -43,7 +45,11 @@ class Reductions(Group):
     """
 
     def sum(self, a: Array, axis: Axis = None, *, keepdims: bool = False, stream: Stream | None = None) -> Any:
-        """Sums, as ``numpy.sum``."""
+        """Sums, as ``numpy.sum``; of complex numbers, too."""
+        if isinstance(a, DeviceArray | np.ndarray) and a.dtype in PARTS:
+            axes = range(len(a.shape)) if axis is None else [axis_of(a, one) for one in axes_of(axis)]
+            parts = self._sum_of_parts(parts_of(a), list(axes), keepdims, stream)
+            return result_of(parts.view(a.dtype).reshape(parts.shape[:-1]))
         return self._reduce("sum", a, axis, keepdims, stream)
 
     def prod(self, a: Array, axis: Axis = None, *, keepdims: bool = False, stream: Stream | None = None) -> Any:
@@ -65,6 +71,10 @@ class Reductions(Group):
     def argmax(self, a: Array, axis: int | None = None, *, keepdims: bool = False, stream: Stream | None = None) -> Any:
         """Positions of the largest elements, as ``numpy.argmax``: int64."""
         return self._reduce("argmax", a, axis, keepdims, stream)
+
+    def _sum_of_parts(self, parts: Array, axes: list[int], keepdims: bool, stream: Stream | None) -> Any:
+        """Sums of arrays whose last axis has real and imaginary parts."""
+        return self._reduce("sum", parts, axes, keepdims, stream) if axes else parts.copy()
 
     def any(self, a: Array, axis: Axis = None, *, keepdims: bool = False, stream: Stream | None = None) -> Any:
         """Whether elements are true, or not 0, as ``numpy.any``: bool."""

@@ -31,7 +31,7 @@ def test_page_has_each_heading_once() -> None:
 
 # ---- methods -------------------------------------------------------------------------------------
 
-HELPERS: Final = {"math.apply", "math.assign", "math.common"}
+HELPERS: Final = {"math.apply", "math.assign", "math.common", "math.real", "math.imag"}
 """Methods that are no functions of their own."""
 
 

@@ -91,6 +91,16 @@ def test_results_without_files_are_described(dev: vgc.Device) -> None:
     assert call(dev, "fft.rfft --in a.npy").startswith("result 1: complex64 (2, 2)\n")
 
 
+def test_functions_of_complex_numbers(dev: vgc.Device) -> None:
+    call(dev, "math.join_c64 --in a.npy --in a.npy --out z.npy")
+    assert np.array_equal(np.load("z.npy"), A + np.complex64(1j) * A)
+    for name in ("math.absolute", "math.absolute_c64"):
+        call(dev, f"{name} --in z.npy --out c.npy")
+        np.testing.assert_allclose(np.load("c.npy"), np.hypot(A, A), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^math.absolute_c128 with arrays of complex64; allowed: complex128"):
+        call(dev, "math.absolute_c128 --in z.npy")
+
+
 def test_functions_without_arrays(dev: vgc.Device) -> None:
     call(dev, "random.uniform_f64 --set shape=20x3 --set seed=5 --out r.npy")
     found = np.load("r.npy")

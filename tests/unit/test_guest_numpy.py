@@ -275,12 +275,14 @@ def test_arrays_are_compared_with_other_things_by_identity(dev: vgc.Device) -> N
         (lambda a: f"{a:.3f}", r"format '.3f' of an array of shape \(2, 3\); allowed: arrays without dimensions"),
         (lambda a: [1, 2][a.sum()], r"float32 of shape \(\) as a whole number; allowed: integers without dimensions"),
         (lambda a: a % 2, "remainder of float32 and int; allowed: int32, int64, uint32, uint64"),
-        (lambda a: a + 1j, "add of float32 and complex; allowed: float16"),
+        (lambda a: (a + 1j) < a, "less of complex64 and float32; allowed: float16"),
+        (lambda a: np.sort(a + 1j), "numpy.sort: a has elements of complex64; allowed: float32"),
+        (lambda a: np.exp(a * 1j), "exp of complex64; allowed: float16"),
+        (np.angle, "numpy.angle: angle of float32; allowed: complex64, complex128"),
         (lambda a: (a > 1) - (a > 2), "subtract of bool and bool; allowed: float16"),
         (lambda a: -(a > 1), "negative of bool; allowed: float16"),
         (lambda a: a & 1, "bitwise_and of float32 and int; allowed: bool"),
         (operator.invert, "invert of float32; allowed: bool"),
-        (lambda a: np.where(a, 1j, a), "numpy.where: where of elements of complex64; allowed: float16"),
         (lambda a: np.take(a, A), "numpy.take: indices of float32 for float32; allowed: integers"),
         (lambda a: a[np.array([1.5])], "indices of float64 for float32; allowed: integers"),
         (lambda a: operator.setitem(a, np.array([1]), 5), r"an index of int64 with shape \(1,\); allowed: bool"),
@@ -430,6 +432,132 @@ def test_masks_change_in_place(dev: vgc.Device) -> None:
         assert change(mask, other) is mask
         change(numbers, other)
         assert np.array_equal(mask.get(), numbers)
+
+
+# ---- complex numbers -----------------------------------------------------------------------------
+
+Z: Final = np.array([[3 - 1j, 1j, -2], [0.5 + 2j, -1 - 1j, 4]], "complex64")
+SPECIAL: Final = np.array([complex(re, im) for re in (0.0, -0.0, np.inf, np.nan, -1) for im in (-0.0, 2, -np.inf)])
+
+
+@pytest.mark.parametrize(
+    "function", [operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne]
+)
+@pytest.mark.parametrize(
+    "other", [Z[::-1].copy(), Z[0], B, Z.astype("complex128"), WHOLE[:3], 2, 0.5, 1j, np.complex64(3), MASK], ids=str
+)
+def test_operators_of_complex_numbers(dev: vgc.Device, function: Callable[..., Any], other: Any) -> None:
+    with np.errstate(all="ignore"):
+        assert_like_numpy(function, dev, Z, other)
+        assert_like_numpy(lambda z: function(other, z), dev, Z)
+
+
+UNARY: Final[dict[str, Callable[..., Any]]] = {
+    "negative": np.negative,
+    "conjugate": np.conjugate,
+    "conj": lambda z: z.conj(),
+    "absolute": np.abs,
+    "angle": np.angle,
+    "degrees": lambda z: np.angle(z, deg=True),
+    "real": lambda z: z.real,
+    "imag": np.imag,
+    "square": lambda z: z**2,
+    "positive": operator.pos,
+    "not": np.logical_not,
+    "bool": lambda z: z.astype(bool),
+    "any": lambda z: np.any(z, axis=0),
+    "count": np.count_nonzero,
+    "sum": np.sum,
+    "sum along an axis": lambda z: np.sum(z, axis=-1, keepdims=True),
+    "mean": lambda z: np.mean(z, axis=0),
+    "wider": lambda z: z.astype("complex128"),
+    "narrower": lambda z: z.astype("complex64"),
+    "concatenate": lambda z: np.concatenate([z, z]),
+    "mask": lambda z: z[np.ones(z.shape, bool)],
+    "where": lambda z: np.where(np.eye(*z.shape[-2:]) > 0, z, 1.5),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_functions_of_complex_numbers(dev: vgc.Device, name: str, dtype: str) -> None:
+    assert_like_numpy(UNARY[name], dev, Z.astype(dtype))
+    if name not in ("where", "mean"):
+        assert_like_numpy(UNARY[name], dev, np.zeros((0, 3), dtype))
+
+
+@pytest.mark.parametrize("name", ["negative", "conjugate", "absolute", "angle", "real", "imag", "not", "wider", "bool"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_special_complex_numbers(dev: vgc.Device, name: str, dtype: str) -> None:
+    special = SPECIAL.astype(dtype)
+    assert_like_numpy(UNARY[name], dev, special)
+    found, wanted = taken(UNARY[name](dev.to_device(special))), UNARY[name](special)
+    for ours, theirs in ((found.real, wanted.real), (found.imag, wanted.imag)):
+        known = ~np.isnan(theirs)
+        assert np.array_equal(np.signbit(ours[known]), np.signbit(theirs[known])) or ours.dtype == bool
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint64", "bool"])
+def test_real_numbers_become_complex(dev: vgc.Device, dtype: str) -> None:
+    for wanted in ("complex64", "complex128"):
+        assert_like_numpy(lambda a, to=wanted: a.astype(to), dev, WHOLE.astype(dtype))
+    with warnings.catch_warnings(action="ignore"):
+        assert_like_numpy(lambda z: (z * z).astype(dtype), dev, WHOLE.astype("complex64"))
+
+
+def test_complex_numbers_change_in_place(dev: vgc.Device) -> None:
+    array, numbers = dev.to_device(Z), Z.copy()
+    both: tuple[Any, Any] = (array, numbers)
+    for one in both:
+        np.multiply(one, 2, out=one)
+        np.add(one, B, out=one)
+        np.conjugate(one, out=one)
+        one[A > 1] = 5j
+        np.add(B, B, out=one[:])
+        np.subtract(one, one[0], out=one)
+    np.testing.assert_allclose(array.get(), numbers, rtol=1e-6)
+    with pytest.raises(TypeError, match="out has elements of float32; allowed: types that complex64 can be cast to"):
+        np.add(both[0], 1, out=dev.to_device(A))  # type: ignore[call-overload]
+
+
+def test_conjugates_of_real_numbers_are_copies(dev: vgc.Device) -> None:
+    assert_like_numpy(np.conjugate, dev, A)
+    assert_like_numpy(np.real, dev, A)
+    assert_like_numpy(np.imag, dev, WHOLE)
+    array = dev.to_device(A)
+    copy = np.conjugate(array)
+    array.fill(0)
+    assert np.array_equal(taken(copy), A)
+
+
+def test_views_share_memory(dev: vgc.Device) -> None:
+    array = dev.to_device(Z)
+    parts = array.view("float32")
+    assert parts.shape == (2, 6)
+    parts[1, 1:3] = 0
+    assert np.array_equal(array.get(), [[3 - 1j, 1j, -2], [0.5, -1j, 4]])
+    assert array[1].view(np.int32).get().tolist() == array.get()[1].view(np.int32).tolist()
+    for wrong in ("complex256", "V5"):
+        with pytest.raises(
+            ValueError, match=r"an array of complex64 with shape \(2, 3\) as .*; allowed: types that fit"
+        ):
+            array.view(wrong)
+
+
+def test_spectra_are_filtered_on_the_device(dev: vgc.Device) -> None:
+    def without_high_tones(a: Any) -> Any:
+        spectrum = np.fft.rfft(a)
+        return np.fft.irfft(np.where(np.arange(5) < 2, spectrum * np.conj(spectrum) / 8, 0))
+
+    assert_like_numpy(without_high_tones, dev, np.arange(8, dtype="float32") ** 2)
+
+
+def test_named_functions_of_complex_numpy_arrays(dev: vgc.Device) -> None:
+    np.testing.assert_allclose(dev.math.multiply(Z, 1j), Z * np.complex64(1j))
+    assert np.array_equal(dev.math.join(A, B), A + np.complex64(1j) * B)
+    assert np.array_equal(dev.math.real(Z.T), Z.T.real)
+    assert np.array_equal(dev.math.convert(Z.T, "complex128"), Z.T)
+    assert dev.reduce.sum(Z) == Z.sum()
 
 
 # ---- choosing elements ---------------------------------------------------------------------------

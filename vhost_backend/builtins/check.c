@@ -197,7 +197,7 @@ bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, uint32_
     }
     if (__builtin_mul_overflow(last + 1, (uint64_t)bytes, &all.row_bytes))
         return vgc_check_refuse(check, "%s takes more bytes than there are addresses", name_of(check, address));
-    return add(check, address, &all, bytes);
+    return add(check, address, &all, bytes > 8 ? 8 : bytes);
 }
 
 /* ---- overlaps ------------------------------------------------------------------------------------------------- */

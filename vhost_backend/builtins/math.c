@@ -15,6 +15,13 @@ static const struct vgc_builtin_param UNARY[] = {
     VGC_PARAM(vgc_unary_params, out, POINTER, OUT, "array of that shape; may be a if that has no gaps"),
 };
 
+static const struct vgc_builtin_param REAL[] = {
+    VGC_AXES_PARAMS(vgc_unary_params, shape, SHAPE),
+    VGC_PARAM(vgc_unary_params, a, POINTER, IN, "array of that shape, with strides"),
+    VGC_AXES_PARAMS(vgc_unary_params, a_stride, STRIDE("a")),
+    VGC_PARAM(vgc_unary_params, out, POINTER, OUT, "array of that shape, of real numbers"),
+};
+
 static const struct vgc_builtin_param BINARY[] = {
     VGC_AXES_PARAMS(vgc_binary_params, shape, SHAPE),
     VGC_PARAM(vgc_binary_params, a, POINTER, IN, "array of that shape, with strides"),
@@ -31,6 +38,15 @@ static const struct vgc_builtin_param COMPARISON[] = {
     VGC_PARAM(vgc_binary_params, b, POINTER, IN, "array of that shape, with strides"),
     VGC_AXES_PARAMS(vgc_binary_params, b_stride, STRIDE("b")),
     VGC_PARAM(vgc_binary_params, out, POINTER, OUT, "array of that shape: bytes, 1 for true and 0 for false"),
+};
+
+static const struct vgc_builtin_param JOIN[] = {
+    VGC_AXES_PARAMS(vgc_binary_params, shape, SHAPE),
+    VGC_PARAM(vgc_binary_params, a, POINTER, IN, "real parts, with strides"),
+    VGC_AXES_PARAMS(vgc_binary_params, a_stride, STRIDE("a")),
+    VGC_PARAM(vgc_binary_params, b, POINTER, IN, "imaginary parts, with strides"),
+    VGC_AXES_PARAMS(vgc_binary_params, b_stride, STRIDE("b")),
+    VGC_PARAM(vgc_binary_params, out, POINTER, OUT, "array of that shape, of complex numbers"),
 };
 
 static const struct vgc_builtin_param CONVERT[] = {
@@ -55,6 +71,34 @@ static const struct vgc_builtin_param WHERE[] = {
 };
 
 enum { MOST_OPERANDS = 3 };
+
+/* Bytes of an element of a and b. */
+static uint32_t operand_bytes(const struct vgc_builtin *builtin)
+{
+    bool is_complex = builtin->function >= VGC_FN_COMPLEX_ADD && builtin->function <= VGC_FN_COMPLEX_ANGLE;
+    return vgc_builtin_type_bytes(builtin->type) * (is_complex ? 2 : 1);
+}
+
+/* Bytes of an element of out. */
+static uint32_t result_bytes(const struct vgc_builtin *builtin)
+{
+    switch (builtin->function) {
+    case VGC_FN_EQUAL:
+    case VGC_FN_NOT_EQUAL:
+    case VGC_FN_LESS:
+    case VGC_FN_LESS_EQUAL:
+    case VGC_FN_COMPLEX_EQUAL:
+    case VGC_FN_COMPLEX_NOT_EQUAL:
+        return 1;
+    case VGC_FN_COMPLEX_ABSOLUTE:
+    case VGC_FN_COMPLEX_ANGLE:
+        return vgc_builtin_type_bytes(builtin->type);
+    case VGC_FN_COMPLEX_JOIN:
+        return 2 * vgc_builtin_type_bytes(builtin->type);
+    default:
+        return operand_bytes(builtin);
+    }
+}
 
 /* An input. */
 struct operand {
@@ -98,29 +142,19 @@ static int check_elements(struct vgc_check *check, const int64_t *shape, const s
 static int check_unary(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
 {
     const struct vgc_unary_params *p = params;
-    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    uint32_t bytes = operand_bytes(builtin);
     const struct operand operands[] = {{&p->a, p->a_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
-    return check_elements(&check, p->shape, operands, 1, &p->out, bytes);
+    return check_elements(&check, p->shape, operands, 1, &p->out, result_bytes(builtin));
 }
 
 static int check_binary(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)
 {
     const struct vgc_binary_params *p = params;
-    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
+    uint32_t bytes = operand_bytes(builtin);
     const struct operand operands[] = {{&p->a, p->a_stride, bytes}, {&p->b, p->b_stride, bytes}};
     struct vgc_check check = vgc_check_begin(builtin, params, need, why);
-    return check_elements(&check, p->shape, operands, 2, &p->out, bytes);
-}
-
-static int check_comparison(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need,
-                            char *why)
-{
-    const struct vgc_binary_params *p = params;
-    uint32_t bytes = vgc_builtin_type_bytes(builtin->type);
-    const struct operand operands[] = {{&p->a, p->a_stride, bytes}, {&p->b, p->b_stride, bytes}};
-    struct vgc_check check = vgc_check_begin(builtin, params, need, why);
-    return check_elements(&check, p->shape, operands, 2, &p->out, 1);
+    return check_elements(&check, p->shape, operands, 2, &p->out, result_bytes(builtin));
 }
 
 static int check_convert(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need,
@@ -167,8 +201,16 @@ static int check_where(const struct vgc_builtin *builtin, const void *params, st
              "out = np." name "(a, b)", limits, tolerance)
 
 #define COMPARISON_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                       \
-    MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_binary_params, COMPARISON, check_comparison, summary,                \
+    MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_binary_params, COMPARISON, check_binary, summary,                    \
              "out = np." name "(a, b).view(np.uint8)", limits, tolerance)
+
+#define REAL_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                             \
+    MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_unary_params, REAL, check_unary, summary, "out = np." name "(a)",    \
+             limits, tolerance)
+
+#define JOIN_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                             \
+    MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_binary_params, JOIN, check_binary, summary,                          \
+             "out.real, out.imag = a, b", limits, tolerance)
 
 #define CONVERT_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                          \
     MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_convert_params, CONVERT, check_convert, summary,                     \
@@ -177,6 +219,11 @@ static int check_where(const struct vgc_builtin *builtin, const void *params, st
 #define WHERE_ROW(name, suffix, FUNCTION, TYPE, summary, limits, tolerance)                                            \
     MATH_ROW(name "_" suffix, FUNCTION, TYPE, vgc_where_params, WHERE, check_where, summary,                           \
              "out = np.where(condition, a, b)", limits, tolerance)
+
+/* Rows of a function of complex numbers, with its own number. */
+#define COMPLEX(ROW, name, FUNCTION, summary, limits, tolerance)                                                       \
+    ROW(name, "c64", COMPLEX_##FUNCTION, F32, summary, limits, tolerance),                                             \
+        ROW(name, "c128", COMPLEX_##FUNCTION, F64, summary, limits, tolerance)
 
 /* Rows of a function for some types. */
 #define INTEGERS(ROW, name, FUNCTION, summary, limits, tolerance)                                                      \
@@ -203,26 +250,36 @@ static int check_where(const struct vgc_builtin *builtin, const void *params, st
 #define CONVERTED "rounded once to floats; exact from integers to integers, modulo 2^32 or 2^64"
 #define FOUR "4 units in the last place"
 #define ONE "1 unit in the last place"
+#define PRODUCTS "complex numbers: 3 roundings of the product of the absolute values"
+#define QUOTIENTS "complex numbers: 8 roundings of the quotient of the absolute values"
 #define ZEROS "NaN if either is; of 0.0 and -0.0 either may be the result"
 #define NO_DIVISOR "0 where b is 0"
 
 static const struct vgc_builtin BUILTINS[] = {
     ALL(BINARY_ROW, "add", ADD, "sums", NULL, WRAPS, ROUNDED),
+    COMPLEX(BINARY_ROW, "add", ADD, "sums", NULL, ROUNDED),
     ALL(BINARY_ROW, "subtract", SUBTRACT, "differences", NULL, WRAPS, ROUNDED),
+    COMPLEX(BINARY_ROW, "subtract", SUBTRACT, "differences", NULL, ROUNDED),
     ALL(BINARY_ROW, "multiply", MULTIPLY, "products", NULL, WRAPS, ROUNDED),
+    COMPLEX(BINARY_ROW, "multiply", MULTIPLY, "products", NULL, PRODUCTS),
     FLOATS(BINARY_ROW, "divide", DIVIDE, "quotients", NULL, ROUNDED),
+    COMPLEX(BINARY_ROW, "divide", DIVIDE, "quotients", NULL, QUOTIENTS),
     INTEGERS(BINARY_ROW, "floor_divide", FLOOR_DIVIDE, "quotients, rounded down", NO_DIVISOR, WRAPS),
     INTEGERS(BINARY_ROW, "remainder", REMAINDER, "remainders, with the sign of b", NO_DIVISOR, EXACT),
     FLOATS(BINARY_ROW, "power", POWER, "powers", NULL, ONE),
     ALL_AND_BOOL(BINARY_ROW, "maximum", MAXIMUM, "the larger elements", ZEROS, EXACT, EXACT),
     ALL_AND_BOOL(BINARY_ROW, "minimum", MINIMUM, "the lesser elements", ZEROS, EXACT, EXACT),
     ALL_AND_BOOL(COMPARISON_ROW, "equal", EQUAL, "whether elements are equal", NULL, EXACT, EXACT),
+    COMPLEX(COMPARISON_ROW, "equal", EQUAL, "whether elements are equal", NULL, EXACT),
     ALL_AND_BOOL(COMPARISON_ROW, "not_equal", NOT_EQUAL, "whether elements differ", NULL, EXACT, EXACT),
+    COMPLEX(COMPARISON_ROW, "not_equal", NOT_EQUAL, "whether elements differ", NULL, EXACT),
     ALL_AND_BOOL(COMPARISON_ROW, "less", LESS, "whether elements of a are less than those of b", NULL, EXACT, EXACT),
     ALL_AND_BOOL(COMPARISON_ROW, "less_equal", LESS_EQUAL, "whether elements of a are those of b, or less", NULL, EXACT,
                  EXACT),
     ALL(UNARY_ROW, "negative", NEGATIVE, "elements with the other sign", NULL, WRAPS, EXACT),
+    COMPLEX(UNARY_ROW, "negative", NEGATIVE, "elements with the other sign", NULL, EXACT),
     ALL(UNARY_ROW, "absolute", ABSOLUTE, "absolute values", NULL, WRAPS, EXACT),
+    COMPLEX(REAL_ROW, "absolute", ABSOLUTE, "absolute values", NULL, "2 units in the last place"),
     ALL(UNARY_ROW, "square", SQUARE, "squares", NULL, WRAPS, ROUNDED),
     ALL(UNARY_ROW, "sign", SIGN, "signs: -1, 0 or 1", NULL, EXACT, EXACT),
     FLOATS(UNARY_ROW, "sqrt", SQRT, "square roots", NULL, ROUNDED),
@@ -243,6 +300,9 @@ static const struct vgc_builtin BUILTINS[] = {
         CONVERTED, CONVERTED),
     ALL_AND_BOOL(WHERE_ROW, "where", WHERE, "elements of a where a condition is true, and of b elsewhere", NULL, EXACT,
                  EXACT),
+    COMPLEX(UNARY_ROW, "conjugate", CONJUGATE, "complex conjugates", NULL, EXACT),
+    COMPLEX(REAL_ROW, "angle", ANGLE, "angles to the positive real axis, in radians", NULL, FOUR),
+    COMPLEX(JOIN_ROW, "join", JOIN, "complex numbers of real parts and imaginary parts", NULL, EXACT),
 };
 
 const struct vgc_builtin_group vgc_builtin_math = {

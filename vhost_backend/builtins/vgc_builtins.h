@@ -28,7 +28,7 @@ enum vgc_builtin_type {
 };
 
 /* Functions without regard to types: engines dispatch on these. Numbers stay as they are, as requests name functions by
- * them: new ones come behind the last. */
+ * them: new ones come behind the last. Those of complex numbers have the type of the real part. */
 enum vgc_builtin_function {
     VGC_FN_AXPY = 0,
     VGC_FN_DOT = 1,
@@ -92,7 +92,18 @@ enum vgc_builtin_function {
     VGC_FN_WHERE = 59,
     VGC_FN_NONZERO = 60,
     VGC_FN_TAKE = 61,
-    VGC_NUM_FUNCTIONS = 62,
+    VGC_FN_COMPLEX_ADD = 62,
+    VGC_FN_COMPLEX_SUBTRACT = 63,
+    VGC_FN_COMPLEX_MULTIPLY = 64,
+    VGC_FN_COMPLEX_DIVIDE = 65,
+    VGC_FN_COMPLEX_EQUAL = 66,
+    VGC_FN_COMPLEX_NOT_EQUAL = 67,
+    VGC_FN_COMPLEX_NEGATIVE = 68,
+    VGC_FN_COMPLEX_CONJUGATE = 69,
+    VGC_FN_COMPLEX_ABSOLUTE = 70,
+    VGC_FN_COMPLEX_ANGLE = 71,
+    VGC_FN_COMPLEX_JOIN = 72,
+    VGC_NUM_FUNCTIONS = 73,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */

@@ -28,6 +28,7 @@ constexpr Family FAMILIES[] = {
     {VGC_FN_SPMV_I32, VGC_FN_SPMV_I64, sparse_planner, false},
     {VGC_FN_ADD, VGC_FN_WHERE, math_planner, false},
     {VGC_FN_NONZERO, VGC_FN_TAKE, select_planner, false},
+    {VGC_FN_COMPLEX_ADD, VGC_FN_COMPLEX_JOIN, math_planner, false},
 };
 
 Planner planner_of(const vgc_builtin *builtin)

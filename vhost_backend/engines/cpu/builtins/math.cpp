@@ -1,5 +1,6 @@
 // Functions of single elements: tiles of the result are computed one after the other, from elements without gaps.
 #include "bools.h"
+#include "complex_operations.h"
 #include "halves.h"
 #include "math_functions.h"
 #include "math_operations.h"
@@ -262,6 +263,33 @@ template <class Operation> struct Comparison {
     };
 };
 
+/* ---- complex numbers ------------------------------------------------------------------------------------------ */
+
+template <class Operation> struct ComplexBinary {
+    template <class T> struct Of {
+        static constexpr Planner plan = plan_binary<Operation, Pair<T>, Pair<T>>;
+    };
+};
+
+template <class Operation> struct ComplexComparison {
+    template <class T> struct Of {
+        static constexpr Planner plan = plan_binary<Operation, Pair<T>, uint8_t>;
+    };
+};
+
+template <class T> struct JoinOf {
+    static constexpr Planner plan = plan_binary<ComplexJoin, T, Pair<T>>;
+};
+
+template <class Operation> struct ComplexUnary {
+    template <class T> struct Of {
+        using Out = decltype(Operation::of(Pair<T>()));
+        static constexpr Planner plan = [](Plan &to, const void *params) {
+            add_unary<Each<Operation>, Pair<T>, Out>(to, *static_cast<const vgc_unary_params *>(params));
+        };
+    };
+};
+
 /* ---- a condition ---------------------------------------------------------------------------------------------- */
 
 /* Elements of a size, which are copied as they are. */
@@ -391,6 +419,17 @@ constexpr Row ROWS[] = {
     {VGC_FN_TRUNC, real_planner<Unary<Each<Trunc>>::Of>},
     {VGC_FN_CONVERT, full_planner<ConvertOf>},
     {VGC_FN_WHERE, where_planner},
+    {VGC_FN_COMPLEX_ADD, float_planner<ComplexBinary<ComplexAdd>::Of>},
+    {VGC_FN_COMPLEX_SUBTRACT, float_planner<ComplexBinary<ComplexSubtract>::Of>},
+    {VGC_FN_COMPLEX_MULTIPLY, float_planner<ComplexBinary<ComplexMultiply>::Of>},
+    {VGC_FN_COMPLEX_DIVIDE, float_planner<ComplexBinary<ComplexDivide>::Of>},
+    {VGC_FN_COMPLEX_EQUAL, float_planner<ComplexComparison<ComplexEqual>::Of>},
+    {VGC_FN_COMPLEX_NOT_EQUAL, float_planner<ComplexComparison<ComplexNotEqual>::Of>},
+    {VGC_FN_COMPLEX_NEGATIVE, float_planner<ComplexUnary<ComplexNegative>::Of>},
+    {VGC_FN_COMPLEX_CONJUGATE, float_planner<ComplexUnary<ComplexConjugate>::Of>},
+    {VGC_FN_COMPLEX_ABSOLUTE, float_planner<ComplexUnary<ComplexAbsolute>::Of>},
+    {VGC_FN_COMPLEX_ANGLE, float_planner<ComplexUnary<ComplexAngle>::Of>},
+    {VGC_FN_COMPLEX_JOIN, float_planner<JoinOf>},
 };
 } // namespace
 

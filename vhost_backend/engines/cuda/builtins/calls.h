@@ -43,6 +43,9 @@ enum math_operation {
     MATH_CEIL,
     MATH_RINT,
     MATH_TRUNC,
+    MATH_DIVIDE,
+    MATH_CONJUGATE,
+    MATH_ANGLE,
 };
 
 enum { MATH_INPUTS = 3 };

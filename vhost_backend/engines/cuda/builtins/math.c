@@ -80,6 +80,17 @@ static const struct row {
     [VGC_FN_TRUNC] = {"unary", MATH_TRUNC},
     [VGC_FN_CONVERT] = {"convert", 0},
     [VGC_FN_WHERE] = {"where", 0},
+    [VGC_FN_COMPLEX_ADD] = {"complex_binary", MATH_ADD},
+    [VGC_FN_COMPLEX_SUBTRACT] = {"complex_binary", MATH_SUBTRACT},
+    [VGC_FN_COMPLEX_MULTIPLY] = {"complex_binary", MATH_MULTIPLY},
+    [VGC_FN_COMPLEX_DIVIDE] = {"complex_binary", MATH_DIVIDE},
+    [VGC_FN_COMPLEX_EQUAL] = {"complex_comparison", MATH_EQUAL},
+    [VGC_FN_COMPLEX_NOT_EQUAL] = {"complex_comparison", MATH_NOT_EQUAL},
+    [VGC_FN_COMPLEX_NEGATIVE] = {"complex_unary", MATH_NEGATIVE},
+    [VGC_FN_COMPLEX_CONJUGATE] = {"complex_unary", MATH_CONJUGATE},
+    [VGC_FN_COMPLEX_ABSOLUTE] = {"complex_real", MATH_ABSOLUTE},
+    [VGC_FN_COMPLEX_ANGLE] = {"complex_real", MATH_ANGLE},
+    [VGC_FN_COMPLEX_JOIN] = {"complex_join", 0},
 };
 
 /* Kernels for elements of a type; those that only copy elements, for elements of a size. */
@@ -122,6 +133,13 @@ static void plan_where(struct plan *plan, const struct vgc_where_params *p)
     add(plan, lay_out(p->shape, inputs, 3), 0, p->out);
 }
 
+/* Whether a function has two inputs, of the same type. */
+static bool is_binary(uint32_t function)
+{
+    return function <= VGC_FN_LESS_EQUAL || function == VGC_FN_COMPLEX_JOIN ||
+           (function >= VGC_FN_COMPLEX_ADD && function <= VGC_FN_COMPLEX_NOT_EQUAL);
+}
+
 void plan_math(struct plan *plan, const void *params)
 {
     uint32_t function = plan->builtin->function;
@@ -131,7 +149,7 @@ void plan_math(struct plan *plan, const void *params)
         plan_convert(plan, params);
     else if (function == VGC_FN_WHERE)
         plan_where(plan, params);
-    else if (function <= VGC_FN_LESS_EQUAL)
+    else if (is_binary(function))
         plan_binary(plan, params);
     else
         plan_unary(plan, params);

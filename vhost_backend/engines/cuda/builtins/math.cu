@@ -1,5 +1,5 @@
 // Functions of single elements: a thread for each element of the result.
-#include "math_operations.cuh"
+#include "complex_operations.cuh"
 
 namespace vgc
 {
@@ -103,12 +103,12 @@ struct CheapUnary {
     }
 };
 
-template <class Operation, class T> __device__ void unary(const math_call &call)
+template <class Operation, class T, class Out> __device__ void unary(const math_call &call)
 {
     for (u64 i = first_item(); i < call.count; i += all_threads()) {
         u64 place[1];
         find_places(call, i, place);
-        store(at<T>(call.out) + i, Operation::of(call, load(at<const T>(call.inputs[0]) + place[0])));
+        store(at<Out>(call.out) + i, Operation::of(call, load(at<const T>(call.inputs[0]) + place[0])));
     }
 }
 
@@ -180,7 +180,7 @@ template <class Bits> __device__ void where(const math_call &call)
 #define UNARY(name, Operation, type, T)                                                                                \
     KERNEL math_##name##_##type(const math_call call)                                                                  \
     {                                                                                                                  \
-        vgc::unary<vgc::Operation, T>(call);                                                                           \
+        vgc::unary<vgc::Operation, T, T>(call);                                                                        \
     }
 #define BINARY(name, Operation, type, T)                                                                               \
     KERNEL math_##name##_##type(const math_call call)                                                                  \
@@ -241,3 +241,21 @@ WHERE(u8, unsigned char)
 WHERE(u16, unsigned short)
 WHERE(u32, u32)
 WHERE(u64, u64)
+
+#define COMPLEX(type, T)                                                                                               \
+    BINARY(complex_binary, ComplexBinary, type, vgc::Pair<T>)                                                          \
+    UNARY(complex_unary, ComplexUnary, type, vgc::Pair<T>)                                                             \
+    KERNEL math_complex_comparison_##type(const math_call call)                                                        \
+    {                                                                                                                  \
+        vgc::binary<vgc::ComplexComparison, vgc::Pair<T>, unsigned char>(call);                                        \
+    }                                                                                                                  \
+    KERNEL math_complex_real_##type(const math_call call)                                                              \
+    {                                                                                                                  \
+        vgc::unary<vgc::ComplexReal, vgc::Pair<T>, T>(call);                                                           \
+    }                                                                                                                  \
+    KERNEL math_complex_join_##type(const math_call call)                                                              \
+    {                                                                                                                  \
+        vgc::binary<vgc::ComplexJoin, T, vgc::Pair<T>>(call);                                                          \
+    }
+COMPLEX(f32, float)
+COMPLEX(f64, double)
