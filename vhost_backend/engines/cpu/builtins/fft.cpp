@@ -4,7 +4,9 @@
 // complex line of neighbouring elements that is transformed alone needs neither.
 //
 // Long lines become matrices (Bailey's algorithm): their columns are transformed, the results turned by roots of unity,
-// and their rows transformed into the columns of the result. So all threads work on them, and in their caches.
+// and their rows transformed into the columns of the result. So all threads work on them, and in their caches. Long
+// lines of real numbers are lines of half as many complex ones, whose transforms a pass takes apart into those of the
+// even and the odd numbers.
 #include "fft_plans.h"
 #include "planners.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
@@ -21,6 +23,7 @@ namespace
 constexpr const char *NO_MEMORY = "there is no memory for the transform's tables";
 constexpr uint64_t LONGEST_AT_ONCE = 1 << 21; /* bytes of lines that are gathered */
 constexpr uint64_t LEAST_MATRIX = 1 << 17;    /* numbers of a line that becomes a matrix */
+constexpr uint64_t LEAST_REAL = 1 << 16;      /* pairs of numbers of a real line that becomes one */
 constexpr uint64_t LEAST_ROWS = 16;           /* of such a matrix */
 
 /* Vectors that ducc's transforms take. */
@@ -306,6 +309,69 @@ try {
     fail(axis.head, NO_MEMORY);
 }
 
+/* ---- real lines as complex ones ------------------------------------------------------------------------------- */
+
+/* Lines of `length` complex numbers each, made of twice as many real ones, and lines of their transforms, which have
+ * one number more. */
+template <class T> struct Pairs {
+    const std::complex<T> *in;
+    std::complex<T> *out;
+    uint64_t lines, length;
+    Split split; /* of all numbers up to the middle of each line */
+    Head *head;
+
+    uint64_t per_line() const
+    {
+        return length / 2 + 1;
+    }
+};
+
+/* Product without regard to NaN. */
+template <class T> std::complex<T> multiplied(std::complex<T> a, std::complex<T> b)
+{
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+/* Takes the transform of even and odd numbers, as real and imaginary parts, apart: numbers k and length - k of the
+ * whole one. Works in place. */
+template <class T>
+void take_apart(const std::complex<T> *, std::complex<T> *line, uint64_t length, uint64_t k, std::complex<T> root)
+{
+    std::complex<T> a = line[k], b = std::conj(line[k == 0 ? 0 : length - k]), difference = a - b;
+    std::complex<T> even = (a + b) * T(0.5), odd(difference.imag() * T(0.5), difference.real() * T(-0.5));
+    std::complex<T> turned = multiplied(odd, std::conj(root));
+    line[k] = even + turned;
+    line[length - k] = std::conj(even - turned);
+}
+
+/* The inverse, times two. The first number and the last one are real. */
+template <class T>
+void put_together(const std::complex<T> *in, std::complex<T> *line, uint64_t length, uint64_t k, std::complex<T> root)
+{
+    std::complex<T> a = in[k], b = std::conj(in[length - k]);
+    if (k == 0) {
+        a = a.real();
+        b = b.real();
+    }
+    std::complex<T> even = a + b, odd = multiplied(a - b, root);
+    line[k] = {even.real() - odd.imag(), even.imag() + odd.real()};
+    if (k > 0)
+        line[length - k] = {even.real() + odd.imag(), odd.real() - even.imag()};
+}
+
+/* Does one of these for numbers of some lines, which lie as many more numbers apart than they have. */
+template <class T, auto Do, uint64_t MORE_IN, uint64_t MORE_OUT> void run_pairs(const Pairs<T> &pairs, uint64_t block)
+try {
+    auto roots = table_for<Roots<double>>(2 * pairs.length, false);
+    for (uint64_t i = pairs.split.begin(block); i < pairs.split.end(block); i++) {
+        uint64_t line = i / pairs.per_line(), k = i % pairs.per_line();
+        Do(pairs.in + line * (pairs.length + MORE_IN), pairs.out + line * (pairs.length + MORE_OUT), pairs.length, k,
+           static_cast<std::complex<T>>((*roots)[k]));
+    }
+} catch (const std::exception &) {
+    fail(pairs.head, NO_MEMORY);
+}
+
 /* ---- planning ------------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds that a line takes. */
@@ -342,20 +408,20 @@ template <class Kind, class T> void add_lines(Plan &plan, Axis<T> axis, uint64_t
     plan.add<run_lines<Kind, T>>(axis.split.blocks(), plan.keep(axis));
 }
 
-/* Rows of the matrix that a long line becomes; 1: it becomes none. */
-uint64_t matrix_rows(uint64_t length)
+/* Rows of the matrix that a line of `least` numbers or more becomes; 1: it becomes none. */
+uint64_t matrix_rows(uint64_t length, uint64_t least)
 {
     uint64_t rows = 1;
-    for (uint64_t divisor = 2; length >= LEAST_MATRIX && divisor * divisor <= length; divisor++)
+    for (uint64_t divisor = 2; length >= least && divisor * divisor <= length; divisor++)
         if (length % divisor == 0)
             rows = divisor;
     return rows >= LEAST_ROWS ? rows : 1;
 }
 
-/* Adds the steps for long lines that lie one behind the other. */
+/* Adds the steps for long lines that lie one behind the other, and their results `out_pitch` numbers apart. */
 template <class T>
-void add_matrices(Plan &plan, uint64_t count, uint64_t length, uint64_t rows, const void *in, void *out, T factor,
-                  bool forward)
+void add_matrices(Plan &plan, uint64_t count, uint64_t length, uint64_t rows, const void *in, void *out,
+                  uint64_t out_pitch, T factor, bool forward)
 {
     constexpr uint64_t LANES = sizeof(Lanes<T>) / sizeof(T), GAP = 64 / sizeof(T); /* for other lines of the caches */
     uint64_t columns = length / rows, pitch = columns + GAP;
@@ -376,10 +442,37 @@ void add_matrices(Plan &plan, uint64_t count, uint64_t length, uint64_t rows, co
     axis.lines = count * rows;
     axis.length = columns;
     axis.from = {1, pitch, 1};
-    axis.to = {rows, length, rows};
+    axis.to = {rows, out_pitch, rows};
     axis.turns = 0;
     axis.factor = factor;
     add_lines<Complex<T>, T>(plan, axis, LANES);
+}
+
+/* Adds the step that does something for the numbers of lines. */
+template <class T, auto Run> void add_pairs(Plan &plan, const void *in, void *out, uint64_t lines, uint64_t length)
+{
+    Pairs<T> pairs = {
+        static_cast<const std::complex<T> *>(in), static_cast<std::complex<T> *>(out), lines, length, {}, plan.head()};
+    pairs.split = plan.split(lines * pairs.per_line(), 5);
+    plan.add<Run>(pairs.split.blocks(), plan.keep(pairs));
+}
+
+/* Adds the steps for real lines as complex ones; false: lines are short, or have no such form. */
+template <class Kind, class T>
+bool add_as_complex(Plan &plan, uint64_t lines, uint64_t length, const void *in, void *out, T factor)
+{
+    uint64_t half = length / 2, rows = length % 2 == 0 ? matrix_rows(half, LEAST_REAL) : 1;
+    if (rows == 1)
+        return false;
+    if constexpr (std::is_same_v<Kind, Real<T>>) {
+        add_matrices<T>(plan, lines, half, rows, in, out, half + 1, factor, true);
+        add_pairs<T, run_pairs<T, take_apart<T>, 1, 1>>(plan, out, out, lines, half);
+    } else {
+        auto *numbers = plan.take<std::complex<T>>(lines * half);
+        add_pairs<T, run_pairs<T, put_together<T>, 1, 0>>(plan, in, numbers, lines, half);
+        add_matrices<T>(plan, lines, half, rows, numbers, out, half, factor, false);
+    }
+    return true;
 }
 
 /* Adds the steps of one axis, for an array of `shape` with lines of `length`. */
@@ -390,9 +483,12 @@ void add_axis(Plan &plan, const Shape &shape, uint32_t index, uint64_t length, c
     uint64_t outer = shape.batch, inner = 1;
     for (uint32_t i = 0; i < 3; i++) // lengths behind the last axis are 1
         (i < index ? outer : inner) *= i == index ? 1 : shape.lengths[i];
-    if constexpr (std::is_same_v<Kind, Complex<T>>)
-        if (uint64_t rows = inner == 1 ? matrix_rows(length) : 1; rows > 1)
-            return add_matrices<T>(plan, outer, length, rows, in, out, factor, forward);
+    if constexpr (!std::is_same_v<Kind, Complex<T>>) {
+        if (add_as_complex<Kind, T>(plan, outer, length, in, out, factor)) // it is the last axis
+            return;
+    } else if (uint64_t rows = inner == 1 ? matrix_rows(length, LEAST_MATRIX) : 1; rows > 1) {
+        return add_matrices<T>(plan, outer, length, rows, in, out, length, factor, forward);
+    }
     Axis<T> axis = {};
     axis.in = in;
     axis.out = out;
