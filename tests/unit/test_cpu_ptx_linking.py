@@ -81,7 +81,7 @@ def check_combined(gpu: Rig) -> None:
 
 @needs_nvcc
 def test_modules_of_nvcc_are_linked_in_any_order() -> None:
-    """Functions with structs, variables, shared variables, statics of inline functions, and names of each unit's own."""
+    """Functions with structs, variables, shared variables, internals of inline functions, and names of each unit's own."""
     modules = [Unit("a.ptx", nvcc_ptx(KERNELS, "-rdc=true")), Unit("b.ptx", nvcc_ptx(FUNCTIONS, "-rdc=true"))]
     for units in (modules, modules[::-1]):
         with rig(pes=2) as gpu:
