@@ -43,7 +43,7 @@ def _of_object(program: bytes) -> list[bytes]:
 def chosen(container: bytes) -> list[bytes]:
     """Modules of the newest PTX that the software GPU can run: several, if they are to be linked.
 
-    :raise CompileError: there is none; the text lists what there is.
+    :raise CompileError: the container has no such module; the text lists what it has.
     """
     found = fatbin.entries(container)
     usable = [entry for entry in found if _suits(entry)]
