@@ -648,3 +648,42 @@ def test_formats_of_vprintf(text: str, values: list[float], printed: str) -> Non
         gpu.load_ptx(HEADER + variables + declared + entry(body).removeprefix(HEADER))
         gpu.launch("k", 1, 1)
         assert gpu.take_output()[0] == printed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-maxrregcount=32 --maxrregcount 255 -O0 -O3 --opt-level=1 --opt-level 0 -arch=sm_80",
+        "--fmad=true -fmad=false -prec-div=false -prec-sqrt=false",
+        "-dlcm=ca -dlcm cg --def-load-cache=cv -dscm=wb --def-store-cache cs -Xptxas -v --ptxas-options=-dlcm=cg",
+        "--warn-on-spills --warn-on-local-memory-usage --verbose -lineinfo -G -w -rdc=true",
+    ],
+)
+def test_options_of_ptxas_are_accepted(options: str) -> None:
+    compile_ptx(entry("ret;"), options.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--options-file=/etc/passwd", "option '--options-file=/etc/passwd' is not allowed"),
+        ("-fmad=perhaps", "unknown value 'perhaps' of option '-fmad'"),
+        ("--name-expression=f<1>", "--name-expression=f<1> is for CUDA C, and 'module.ptx' is PTX"),
+    ],
+)
+def test_options_without_a_meaning_for_ptx_are_refused_by_name(option: str, words: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_ptx(entry("ret;"), (option,))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), 2e-39), (("-ftz=true",), 0)])
+def test_denormals_are_flushed_if_an_option_asks_for_that(options: tuple[str, ...], expected: float) -> None:
+    body = """
+        .reg .b64 d; .reg .f32 f;
+        ld.param.u64 d, [out]; ld.global.f32 f, [d]; add.f32 f, f, f; st.global.f32 [d], f; ret;"""
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(entry(body, ".param .u64 out"), options)
+        out = gpu.array(1, np.float32, 1e-39)
+        gpu.launch("k", 1, 1, out)
+        assert out[0] == np.float32(expected)

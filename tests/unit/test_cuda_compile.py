@@ -160,6 +160,7 @@ def test_harmless_options_are_accepted(compiler: str) -> None:
     words += " --diag-suppress=177,550 --extra-device-vectorization --extended-lambda --expt-relaxed-constexpr"
     words += " -m64 -default-stream=per-thread --default-stream legacy"
     words += " -rdc=false -rdc=true -dc --ptxas-options=-O2,--warn-on-spills -Xptxas -dlcm=ca"
+    words += " -dlcm=cg --def-load-cache cv --def-store-cache=wt --opt-level 1"
     compile_image(EMPTY, words.split(), compiler=compiler)
 
 

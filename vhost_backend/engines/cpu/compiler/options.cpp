@@ -11,7 +11,8 @@ const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
     "-G, --name-expression=, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, --racecheck, --leak-check, "
     "--profile; "
-    "ignored: -arch, --gpu-architecture, --maxrregcount, -default-device, -rdc=, -dc, -g, "
+    "ignored: -arch, --gpu-architecture, --maxrregcount, --def-load-cache, --def-store-cache, --opt-level, "
+    "-default-device, -rdc=, -dc, -g, "
     "--use-nvcc, --extended-lambda, "
     "--expt-relaxed-constexpr, --diag-suppress=";
 
@@ -43,6 +44,14 @@ bool is_ignored(llvm::StringRef option)
                                    "--relocatable-device-code=false",
                                    "-Xptxas",
                                    "--ptxas-options",
+                                   "-dlcm=",
+                                   "--def-load-cache=",
+                                   "-dscm=",
+                                   "--def-store-cache=",
+                                   "--opt-level=",
+                                   "--warn-on-spills",
+                                   "--warn-on-local-memory-usage",
+                                   "--verbose",
                                    "-restrict",
                                    "--restrict",
                                    "--extra-device-vectorization",
@@ -77,11 +86,13 @@ bool is_arithmetic(llvm::StringRef option)
 bool takes_value(llvm::StringRef option)
 {
     return is_arithmetic(option) || option == "-arch" || option == "--gpu-architecture" || option == "-code" ||
-           option == "-gencode" || option == "-maxrregcount" || option == "--maxrregcount" || option == "-D" ||
-           option == "-U" || option == "-Xptxas" || option == "-Xcompiler" || option == "--compiler-options" ||
-           option == "-cudart" || option == "--cudart" || option == "-diag-suppress" || option == "--diag-suppress" ||
-           option == "--define-macro" || option == "--undefine-macro" || option == "-std" || option == "--std" ||
-           option == "--name-expression" || option == "--malloc-heap-size";
+           option == "-gencode" || option == "-dlcm" || option == "--def-load-cache" || option == "-dscm" ||
+           option == "--def-store-cache" || option == "--opt-level" || option == "-maxrregcount" ||
+           option == "--maxrregcount" || option == "-D" || option == "-U" || option == "-Xptxas" ||
+           option == "-Xcompiler" || option == "--compiler-options" || option == "-cudart" || option == "--cudart" ||
+           option == "-diag-suppress" || option == "--diag-suppress" || option == "--define-macro" ||
+           option == "--undefine-macro" || option == "-std" || option == "--std" || option == "--name-expression" ||
+           option == "--malloc-heap-size";
 }
 
 bool is_standard(llvm::StringRef name)

@@ -11,8 +11,8 @@ from .errors import CompileError
 ALLOWED = (
     "-D, -U, -std=c++03..c++23, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
-    "--name-expression=, --use-nvcc; for nvcc: --extended-lambda, --expt-relaxed-constexpr; --default-stream=; ignored: "
-    "-arch, --gpu-architecture, -code, -gencode, -O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
+    "--def-load-cache=, --def-store-cache=, --name-expression=, --use-nvcc; for nvcc: --extended-lambda, "
+    "--expt-relaxed-constexpr; --default-stream=; ignored: --opt-level, -arch, --gpu-architecture, -code, -gencode, -O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
 )
 
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
@@ -40,6 +40,10 @@ _WITH_VALUE = {
     "--fmad": "fmad",
     "-Xptxas": "ptxas-options",
     "--ptxas-options": "ptxas-options",
+    "-dlcm": "def-load-cache",
+    "--def-load-cache": "def-load-cache",
+    "-dscm": "def-store-cache",
+    "--def-store-cache": "def-store-cache",
     "-diag-suppress": "diag-suppress",
     "--diag-suppress": "diag-suppress",
     "-rdc": "rdc",
@@ -51,6 +55,7 @@ _WITH_VALUE = {
     "-gencode": "ignored",
     "--generate-code": "ignored",
     "--optimize": "ignored",
+    "--opt-level": "ignored",
 }
 
 _FLAGS = {
@@ -86,7 +91,10 @@ _FLAGS = {
 }
 
 _NVCC_ONLY = ("extended-lambda", "expt-relaxed-constexpr", "default-stream")
+_CACHES = {"def-load-cache": ("ca", "cg", "cv", "cs"), "def-store-cache": ("wb", "cg", "cs", "wt")}
+"""Values of ptxas's own options."""
 _CHOICES = {
+    **_CACHES,
     **dict.fromkeys(("ftz", "prec-sqrt", "prec-div", "fmad", "rdc"), ("true", "false")),
     "default-stream": ("legacy", "null", "per-thread"),
 }
@@ -172,7 +180,8 @@ def _add_value(options: GuestOptions, kind: str, name: str, value: str) -> None:
     elif kind in _CHOICES:
         _require(value in _CHOICES[kind], f"{name} is '{value}'", ", ".join(_CHOICES[kind]))
         if kind != "rdc":
-            (options.nvcc if kind in _NVCC_ONLY else options.common).append(f"--{kind}={value}")
+            option = f"--ptxas-options=--{kind}={value}" if kind in _CACHES else f"--{kind}={value}"
+            (options.nvcc if kind in _NVCC_ONLY else options.common).append(option)
     elif kind == "diag-suppress":
         _require(value.replace(",", "").isalnum(), f"{name} is '{value}'", "numbers of warnings, with commas between")
         options.common.append(f"--diag-suppress={value}")

@@ -268,6 +268,8 @@ void ModuleLowering::keep()
 std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
 {
     note_step("the PTX module");
+    if (!options_.name_expressions.empty())
+        fail("--name-expression=" + options_.name_expressions.front() + " is for CUDA C, and '" + file_ + "' is PTX");
     const auto parsed = parse_module(text.substr(0, text.find('\0'))); // tools end it with a zero byte
     if (const Problem *problem = std::get_if<Problem>(&parsed))
         text_.fail(problem->at, problem->text);
