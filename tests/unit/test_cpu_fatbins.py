@@ -68,7 +68,7 @@ def nvcc(folder: Path, *words: str) -> None:
 
 @functools.cache
 def made(sources: tuple[str, ...], *options: str) -> bytes:
-    """What nvcc makes of sources: ``0.cu``, ``1.cu`` and so on."""
+    """Output of nvcc for sources: ``0.cu``, ``1.cu`` and so on."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, source in enumerate(sources):
@@ -82,7 +82,7 @@ def fat(*parts: str, mode: str = "default") -> bytes:
 
 
 def load(gpu: Rig, program: bytes, kind: str = "FATBIN") -> list[int]:
-    """What kernel `f` leaves."""
+    """Values that kernel `f` leaves."""
     gpu.load_image(compile_bytes(kind, program)[0])
     out = gpu.array(2, np.int32)
     gpu.launch("f", 1, 2, out)

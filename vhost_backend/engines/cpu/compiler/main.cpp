@@ -7,6 +7,7 @@
 #include "prelude.h"
 #include "ptx/carry.h"
 #include "ptx/directed.h"
+#include "ptx/grid.h"
 #include "ptx/module.h"
 #include "shares.h"
 #include "source.h"
@@ -101,6 +102,7 @@ void compile(Options options)
     simplify(*module, *machine);
     note_work("simplified", *module);
     ptx::place_carry_flags(*module);
+    ptx::place_grid_barriers(*module);
     if (options.flush_denormals)
         flush_denormals(*module);
     ptx::lower_directed(*module);

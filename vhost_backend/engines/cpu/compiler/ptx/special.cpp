@@ -1,6 +1,8 @@
 // Special registers. Those that the engine does not know have fixed values: see the engine's README.
 #include "special.h"
 
+#include "grid.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 namespace vgc::ptx
@@ -46,6 +48,8 @@ llvm::StringRef builtin_of(llvm::StringRef name)
         .Case("lanemask_le", "__vgc_lanemask_le")
         .Case("lanemask_gt", "__vgc_lanemask_gt")
         .Case("lanemask_ge", "__vgc_lanemask_ge")
+        .Case("envreg1", GRID_HIGH)
+        .Case("envreg2", GRID_LOW)
         .Default("");
 }
 

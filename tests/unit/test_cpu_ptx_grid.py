@@ -1,0 +1,86 @@
+"""Barriers of the grid in PTX modules, as cooperative groups are compiled to: by %envreg1 and %envreg2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.unit.cpu_rig import CompileError, Rig, compile_ptx, rig
+from tests.unit.cuda_compile_rig import needs_nvcc
+from tests.unit.ptx_compilers import nvcc_ptx
+
+KERNELS = r"""
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void turns(unsigned *x, unsigned *out, int rounds) {
+    cg::grid_group grid = cg::this_grid();
+    unsigned n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int round = 0; round < rounds; round++) {
+        unsigned value = x[(i + 37) % n];
+        grid.sync();
+        x[i] = value + 1;
+        grid.sync();
+    }
+    out[i] = x[(i + 1) % n] + 1000 * grid.is_valid();
+}
+extern "C" __global__ void arrives(unsigned *x, unsigned *out) {
+    cg::grid_group grid = cg::this_grid();
+    unsigned n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;
+    x[i] = 5 * i;
+    auto token = grid.barrier_arrive();
+    unsigned own = i % 3;
+    grid.barrier_wait(static_cast<decltype(token) &&>(token));
+    out[i] = x[(i + 41) % n] + own;
+}
+"""
+BLOCKS, THREADS = 7, 64
+COUNT = BLOCKS * THREADS
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Rig]:
+    with rig(pes=2) as made:
+        made.load_ptx(nvcc_ptx(KERNELS))
+        yield made
+
+
+@needs_nvcc
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_blocks_wait_for_each_other(gpu: Rig, rounds: int) -> None:
+    x, out = gpu.array(COUNT, np.uint32, np.arange(COUNT)), gpu.array(COUNT, np.uint32)
+    gpu.launch("turns", BLOCKS, THREADS, x, out, np.int32(rounds))
+    turned = np.roll(np.arange(COUNT), -37 * rounds) + rounds
+    assert np.array_equal(x, turned)
+    assert np.array_equal(out, np.roll(turned, -1) + 1000)
+
+
+@needs_nvcc
+def test_blocks_go_on_between_arrival_and_wait(gpu: Rig) -> None:
+    x, out = gpu.array(COUNT, np.uint32), gpu.array(COUNT, np.uint32)
+    gpu.launch("arrives", BLOCKS, THREADS, x, out)
+    index = np.arange(COUNT)
+    assert np.array_equal(out, 5 * ((index + 41) % COUNT) + index % 3)
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.global.u32 low, [memory+4];",
+        "st.global.u32 [memory], low;",
+        "atom.global.cas.b32 low, [memory+4], 0, 1;",
+        "again: ld.volatile.global.u32 low, [memory+4]; setp.eq.u32 p, low, 0; @p bra again;",
+    ],
+)
+def test_other_uses_of_a_cooperative_launchs_memory_are_refused(access: str) -> None:
+    text = f"""
+        .version 8.0
+        .target sm_80
+        .visible .entry k(.param .u64 out) {{
+            .reg .b32 low, high; .reg .b64 memory, o; .reg .pred p;
+            mov.u32 low, %envreg2; mov.u32 high, %envreg1; mov.b64 memory, {{low, high}};
+            {access}
+            ld.param.u64 o, [out]; st.global.u32 [o], low; ret; }}"""
+    with pytest.raises(CompileError, match=r"'k' uses a cooperative launch's memory \(%envreg1, %envreg2\) otherwise"):
+        compile_ptx(text)
