@@ -100,10 +100,16 @@ static bool is_import(const struct loader *loader, const Elf64_Rela *entry)
            (type != R_X86_64_RELATIVE && loader->symbols[ELF64_R_SYM(entry->r_info)].st_shndx == SHN_UNDEF);
 }
 
+/* Writes an address, which packed structures have at any place. */
+static void put(uint8_t *place, uint64_t value)
+{
+    memcpy(place, &value, sizeof(value));
+}
+
 static int relocate_one(struct loader *loader, const Elf64_Rela *entry)
 {
     uint32_t symbol = (uint32_t)ELF64_R_SYM(entry->r_info);
-    uint64_t *place = (uint64_t *)(loader->base + entry->r_offset);
+    uint8_t *place = loader->base + entry->r_offset;
     uintptr_t address = 0;
     int64_t offset = 0;
     if (entry->r_offset > loader->mapped - sizeof(uint64_t))
@@ -112,19 +118,19 @@ static int relocate_one(struct loader *loader, const Elf64_Rela *entry)
         return 0;
     switch (ELF64_R_TYPE(entry->r_info)) {
     case R_X86_64_RELATIVE:
-        *place = (uint64_t)(uintptr_t)loader->base + (uint64_t)entry->r_addend;
+        put(place, (uint64_t)(uintptr_t)loader->base + (uint64_t)entry->r_addend);
         return 0;
     case R_X86_64_64:
     case R_X86_64_GLOB_DAT:
     case R_X86_64_JUMP_SLOT:
         if (resolve(loader, symbol, &address) != 0)
             return -1;
-        *place = (uint64_t)address + (uint64_t)entry->r_addend;
+        put(place, (uint64_t)address + (uint64_t)entry->r_addend);
         return 0;
     case R_X86_64_TPOFF64:
         if (resolve_tls(loader, symbol, &offset) != 0)
             return -1;
-        *place = (uint64_t)(offset + entry->r_addend);
+        put(place, (uint64_t)(offset + entry->r_addend));
         return 0;
     default:
         return refuse(loader, "has a relocation of an unknown kind", "");
