@@ -82,7 +82,7 @@ class Program:
 
 @dataclass(slots=True)
 class Context:
-    """What statements refer to by name."""
+    """Objects that statements refer to by name."""
 
     memory: Memory
     programs: dict[str, Program]

@@ -71,7 +71,7 @@ U32: Final = Type("u", 32)
 
 
 def type_of(name: str) -> Type | None:
-    """Type by the name of its modifier, without the point; None if it is none."""
+    """Type by the name of its modifier, without the point; None for other words."""
     found = _TYPE.fullmatch(name)
     if found is None:
         return None

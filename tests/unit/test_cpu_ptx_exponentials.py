@@ -1,4 +1,4 @@
-"""What compilers to PTX make exponential functions of: ex2.approx.ftz, and directed sums led by a constant."""
+"""Parts of exponential functions in PTX: ex2.approx.ftz, and sums with a direction that are led by a constant."""
 
 from __future__ import annotations
 
