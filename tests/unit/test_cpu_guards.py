@@ -74,6 +74,22 @@ extern "C" __global__ void in_bytes(unsigned up, unsigned down, const char *in, 
     out[threadIdx.x] = *(const int *)(in + i);
 }
 extern "C" __global__ void backward(int last, const int *in, int *out) { out[threadIdx.x] = in[last - (int)threadIdx.x * 3]; }
+template <bool ROUNDS> __device__ void of_four(unsigned base, unsigned n, const float *in, float *out) {
+    unsigned i = base + threadIdx.x * 4; /* elements of a thread */
+    float a = 0, b = 0, c = 0, d = 0;
+    if (i < n) a = in[threadIdx.x * 4];
+    if (i + 1 < n) b = in[threadIdx.x * 4 + 1];
+    if (i + 2 < n) c = in[threadIdx.x * 4 + 2];
+    if (i + 3 < n) d = in[threadIdx.x * 4 + 3];
+    if (ROUNDS)
+        for (unsigned k = 0; k < n % 3; k++) { a += b; c += d; }
+    if (i < n) out[threadIdx.x * 4] = a;
+    if (i + 1 < n) out[threadIdx.x * 4 + 1] = b;
+    if (i + 2 < n) out[threadIdx.x * 4 + 2] = c;
+    if (i + 3 < n) out[threadIdx.x * 4 + 3] = d;
+}
+extern "C" __global__ void plain_four(unsigned base, unsigned n, const float *in, float *out) { of_four<false>(base, n, in, out); }
+extern "C" __global__ void four_in_rounds(unsigned base, unsigned n, const float *in, float *out) { of_four<true>(base, n, in, out); }
 extern "C" __global__ void narrow(unsigned base, const int *in, int *out) {
     out[threadIdx.x] = in[(unsigned short)(base + threadIdx.x)];
 }
@@ -144,14 +160,19 @@ BEGINNINGS = {
 }
 
 
+def final_code(source: str, kernel: str, folder: Path) -> str:
+    """LLVM's code of a kernel in its final form."""
+    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
+    (folder / job.input_name).write_text(source)
+    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
+    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
+    return (folder / "ir").read_text().split(f"@{kernel}.region0(")[1].split("\n}\n")[0]
+
+
 @pytest.mark.parametrize("name", BEGINNINGS)
 def test_row_of_which_no_thread_passes_its_first_guard_is_passed_over(name: str, tmp_path: Path) -> None:
     source = f'extern "C" __global__ void {name}(int n, const float *in, float *out) {{ {BEGINNINGS[name]} }}\n'
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
-    (tmp_path / job.input_name).write_text(source)
-    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
-    row = (tmp_path / "ir").read_text().split(f"@{name}.region0(")[1].split("\nrow:")[1].split("\n\n")[0]
+    row = final_code(source, name, tmp_path).split("\nrow:")[1].split("\n\n")[0]
     assert row.endswith("label %row.end")
 
 
@@ -162,6 +183,28 @@ def test_guard_on_an_index_that_wraps_before_it_is_widened(gpu: Rig) -> None:
         gpu.launch("widened", 1, BLOCK, np.uint32(base), np.uint32(bound), out)
         threads = np.array([base], np.uint32) + np.arange(BLOCK, dtype=np.uint32)
         assert (out == (threads < np.uint32(bound))).all(), f"base {base}, n {bound}"
+
+
+@pytest.mark.parametrize("threads", [1, 7, 32, BLOCK])
+@pytest.mark.parametrize("name", ["plain_four", "four_in_rounds"])
+def test_guards_of_threads_with_several_elements(gpu: Rig, name: str, threads: int) -> None:
+    values = np.arange(4 * BLOCK, dtype=np.float32) + 1
+    given = gpu.array(4 * BLOCK, np.float32, values)
+    bounds = [0, 1, 3, 4, 5, 6, 4 * threads - 1, 4 * threads, 4 * threads + 1, (1 << 32) - 1]
+    for base, bound in itertools.product([0, 5, (1 << 31) - 8, (1 << 32) - 6], bounds):
+        out = gpu.array(4 * BLOCK, np.float32, -1)
+        n = (base + bound) % (1 << 32)
+        gpu.launch(name, 1, threads, np.uint32(base), np.uint32(n), given, out)
+        index = np.array([base], np.uint32) + np.arange(4 * BLOCK, dtype=np.uint32)
+        inside = (index < np.uint32(n)) & (np.arange(4 * BLOCK) < 4 * threads)
+        expected = np.where(inside, values, 0).reshape(-1, 4)
+        expected[:, [0, 2]] += (n % 3 if name == "four_in_rounds" else 0) * expected[:, [1, 3]]
+        assert out.tolist() == np.where(inside, expected.reshape(-1), -1).tolist(), f"base {base}, n {n}"
+
+
+def test_rows_whose_threads_pass_all_their_guards_have_no_masks(tmp_path: Path) -> None:
+    # four neighbours of each thread at once
+    assert "%wide.vec = load <" in final_code(SOURCE, "plain_four", tmp_path)
 
 
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 31, 33, 48])
