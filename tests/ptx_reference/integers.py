@@ -17,15 +17,24 @@ def sums(op: Opcode) -> Operation:
         return lanewise(kind, 2, lambda a, b: lane.clamp(lane.value(a) + sign * lane.value(b)))
     if not op.has("cc") and not op.name.endswith("c"):
         return lanewise(kind, 2, lambda a, b: a + sign * b)
-    return with_carry(op, kind, (kind, kind), lambda a, b, carry: a + sign * (b + carry))
+    if sign < 0:  # as a sum with the complement: the flag is set where nothing is borrowed
+        return with_carry(op, kind, (kind, kind), lambda a, b, carry: a + (b ^ kind.mask) + carry, 1)
+    return with_carry(op, kind, (kind, kind), lambda a, b, carry: a + b + carry)
 
 
-def with_carry(op: Opcode, kind: Type, sources: tuple[Type, ...], total: Callable[..., int]) -> Operation:
-    """Sum that takes the carry (addc, subc, madc), gives it (.cc), or both. A borrow is a carry, too."""
+def with_carry(
+    op: Opcode, kind: Type, sources: tuple[Type, ...], total: Callable[..., int], without: int = 0
+) -> Operation:
+    """Sum that takes the carry (addc, subc, madc), gives it (.cc), or both.
+
+    The ISA speaks of a borrow after sub.cc. Divisions of 128 bits by NVIDIA's compilers read its opposite with addc.
+
+    :param without: the carry of a sum that takes none.
+    """
     takes = op.name.endswith("c")
 
     def compute(*bits: int) -> int | tuple[int, ...]:
-        result = total(*bits, *(() if takes else (0,)))
+        result = total(*bits, *(() if takes else (without,)))
         return (result, result >> kind.bits & 1) if op.has("cc") else result
 
     return Operation((kind, CARRY) if op.has("cc") else (kind,), sources + (CARRY,) * takes, compute)

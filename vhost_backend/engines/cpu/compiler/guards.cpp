@@ -12,8 +12,8 @@
 // optimiser cannot know. The address is computed from the row's first index, in 64 bits: a signed index that wraps
 // between neighbours would jump across 4 GiB, which no array allows.
 //
-// Threads with several elements each, as Triton has them, compare each. A version of the loop for every comparison would
-// be too much: rows whose threads pass all of them have a body of their own.
+// Threads with several elements each, as Triton has them, compare each. A version of the loop for every comparison
+// would be too much: rows whose threads pass all of them have a body of their own.
 #include "guards.h"
 
 #include "liveness.h"
