@@ -64,6 +64,12 @@ extern "C" __global__ void strip_of_loops(int *x, int who) {
 """
 
 
+IMPOSSIBLE = r"""
+extern "C" __global__ void impossible(int *x, int n) { __builtin_unreachable(); }
+extern "C" __global__ void possible(int *x, int n) { x[threadIdx.x] = n; }
+"""
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("faults") / "image"
@@ -132,6 +138,13 @@ def test_wild_access_in_blocks_that_run_as_one_names_its_block(
 def test_division_by_zero(inflight: InflightMemory, image: Path) -> None:
     box = crash(inflight, image, "divide", 64, "x", "40")
     assert box.text == "integer division by zero in kernel 'divide', block (0,0,0), thread (40,0,0)"
+
+
+def test_kernel_that_cannot_be_right_does_not_run_into_another(inflight: InflightMemory, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(compile_image(IMPOSSIBLE)[0])
+    box = crash(inflight, image, "impossible", 4, "x", "1")
+    assert box.text == "illegal instruction in kernel 'impossible', block (0,0,0), thread (0,0,0)"
 
 
 @pytest.mark.parametrize("mebibytes", ["64", "1000000"])

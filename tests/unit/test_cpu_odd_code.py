@@ -255,6 +255,20 @@ ENDS: dict[str, tuple[str, Expected]] = {
     ),
 }
 
+UNDEFINED: dict[str, tuple[str, Expected]] = {
+    "compared_with_a_shift_by_too_much": (
+        "out[x] = 7; if (in[x] == (unsigned)1ull << 63) out[x] = 8;",
+        lambda x, v, c: np.where(v == 0, 8, 7),
+    ),
+    "branch_on_a_shift_by_too_much": ("out[x] = 7; if (1u << 32) out[x] = 8;", lambda x, v, c: np.full_like(x, 7)),
+    "sum_with_a_shift_by_too_much": ("out[x] = in[x] + (-5 >> 40) * 0u + (3u << 99);", lambda x, v, c: v),
+    "structure_of_a_shift_by_too_much": (
+        "uint2 pair = make_uint2(1u << 32, in[x]); out[x] = pair.x + 2 * pair.y;",
+        lambda x, v, c: 2 * v,
+    ),
+}
+"""Operations on constants that C++ does not define; their result is 0."""
+
 TRAPS = {
     "in_loop": "for (unsigned n = 0; n < x; n++) if (in[n] == 7) __trap(); out[x] = 1;",
     "behind_loop": "unsigned n = 0; while (n < x && in[n] != 7) n++; if (n < x) __trap(); out[x] = n;",
@@ -274,7 +288,7 @@ def plain_source(bodies: dict[str, str]) -> str:
 @pytest.fixture(scope="module")
 def plain_kernels() -> Iterator[Rig]:
     with rig(pes=1) as gpu:
-        gpu.load(plain_source({name: body for name, (body, _) in ENDS.items()} | TRAPS))
+        gpu.load(plain_source({name: body for name, (body, _) in (ENDS | UNDEFINED).items()} | TRAPS))
         yield gpu
 
 
@@ -286,6 +300,16 @@ def test_ends_within_loops(plain_kernels: Rig, name: str, c: int) -> None:
     out = gpu.array(THREADS, np.uint32)
     gpu.launch(name, 1, THREADS, out, gpu.array(THREADS, np.uint32, values), np.uint32(c))
     expected = ENDS[name][1](np.arange(THREADS, dtype=np.uint32), values, c)
+    assert out.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_constants_that_are_undefined_are_zeroes(plain_kernels: Rig, name: str) -> None:
+    gpu = plain_kernels
+    values = np.arange(THREADS, dtype=np.uint32) % 3
+    out = gpu.array(THREADS, np.uint32)
+    gpu.launch(name, 1, THREADS, out, gpu.array(THREADS, np.uint32, values), np.uint32(0))
+    expected = UNDEFINED[name][1](np.arange(THREADS, dtype=np.uint32), values, 0)
     assert out.tolist() == expected.tolist()
 
 

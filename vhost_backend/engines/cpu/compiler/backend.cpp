@@ -101,6 +101,8 @@ std::unique_ptr<llvm::TargetMachine> host_machine()
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
     options.FunctionSections = true;
+    options.TrapUnreachable = true; // else code that cannot be right runs into the function behind it
+    options.NoTrapAfterNoreturn = true;
     return std::unique_ptr<llvm::TargetMachine>(
         target->createTargetMachine(TRIPLE, llvm::sys::getHostCPUName(), features.getString(), options,
                                     llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));

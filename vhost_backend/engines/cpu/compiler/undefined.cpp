@@ -1,6 +1,6 @@
 // Results where C++ defines none and a GPU has one: divisions by zero, shifts by too much, conversions of not-a-number,
-// variables that nothing was written to. This is done before any optimisation, which takes such operations for
-// impossible.
+// variables that nothing was written to, constants that clang has folded such operations to. This is done before any
+// optimisation, which takes such operations for impossible.
 #include "compiler.h"
 
 #include "llvm/IR/InstIterator.h"
@@ -85,6 +85,18 @@ void define_conversion(llvm::IntrinsicInst &conversion)
     replace(conversion, after.CreateSelect(after.CreateFCmpUNO(from, from), highest, &conversion), {});
 }
 
+/// Constants that C++ does not define, as 1 << 32, are zeroes. Clang leaves poison, and code that branches on it would
+/// be dropped. The poison in which vectors and structures begin is overwritten.
+void define_constants(Instruction &instruction)
+{
+    if (llvm::isa<llvm::ShuffleVectorInst>(instruction))
+        return;
+    const bool is_insertion = llvm::isa<llvm::InsertElementInst, llvm::InsertValueInst>(instruction);
+    for (unsigned i = is_insertion ? 1 : 0; i < instruction.getNumOperands(); i++)
+        if (Value *operand = instruction.getOperand(i); llvm::isa<llvm::PoisonValue>(operand))
+            instruction.setOperand(i, llvm::Constant::getNullValue(operand->getType()));
+}
+
 /// Lets variables without a value be passed and returned, as lanes do that only receive in a shuffle. Clang says of all
 /// parameters that they have one: code that comes to a call without it would be dropped.
 void allow_unwritten(Instruction &instruction)
@@ -118,6 +130,7 @@ void define_results(llvm::Module &module)
         allow_unwritten(function);
         for (Instruction &instruction : llvm::instructions(function)) {
             allow_unwritten(instruction);
+            define_constants(instruction);
             if (is_division(instruction) || instruction.isShift() || llvm::isa<llvm::IntrinsicInst>(instruction))
                 found.push_back(&instruction);
         }
