@@ -69,10 +69,11 @@ def source() -> str:
     for type_, prefix, fma in (("float", "f", "__fmaf"), ("double", "d", "__fma")):
         parts += [
             f"{begin} rounding_{type_}_{mode}(const {type_} *a, const {type_} *b, const {type_} *c, {type_} *o, int n) {{\n"
-            f"    int i = INDEX; if (i >= n) return;\n    o += 7 * i; o[0] = __{prefix}add_{mode}(a[i], b[i]);\n"
+            f"    int i = INDEX; if (i >= n) return;\n    o += 8 * i; o[0] = __{prefix}add_{mode}(a[i], b[i]);\n"
             f"    o[1] = __{prefix}sub_{mode}(a[i], b[i]); o[2] = __{prefix}mul_{mode}(a[i], b[i]);\n"
             f"    o[3] = __{prefix}div_{mode}(a[i], b[i]); o[4] = __{prefix}rcp_{mode}(a[i]);\n"
-            f"    o[5] = __{prefix}sqrt_{mode}(fabs(a[i])); o[6] = {fma}_{mode}(a[i], b[i], c[i]);\n}}\n"
+            f"    o[5] = __{prefix}sqrt_{mode}(fabs(a[i])); o[6] = {fma}_{mode}(a[i], b[i], c[i]);\n"
+            f"    o[7] = __{prefix}sqrt_{mode}(a[i]);\n}}\n"
             for mode in MODES
         ]
     for mode in MODES:
@@ -310,7 +311,7 @@ def run(gpu: Rig, name: str, dtype: Any, *inputs: Any, times: int = 1) -> Any:
 def test_arithmetic_in_all_rounding_modes(gpu: Rig, type_: str, mode: str) -> None:
     dtype = FORMATS[type_][0]
     a, b, c = operands(type_, 250, 1), np.roll(operands(type_, 250, 2), 9), operands(type_, 250, 3)
-    got = run(gpu, f"rounding_{type_}_{mode}", dtype, a, b, c, times=7)
+    got = run(gpu, f"rounding_{type_}_{mode}", dtype, a, b, c, times=8)[:, :7]
     for row, x, y, z in zip(got, a, b, c, strict=True):
         p, q, r = Fraction(float(x)), Fraction(float(y)), Fraction(float(z))
         exact = [p + q, p - q, p * q, p / q, 1 / p, None, p * q + r]
@@ -318,6 +319,73 @@ def test_arithmetic_in_all_rounding_modes(gpu: Rig, type_: str, mode: str) -> No
             rounded_root(abs(p), type_, mode) if v is None else rounded(v, type_, mode) if v else 0.0 for v in exact
         ]
         assert [float(v) for v in row] == wanted, (x, y, z)
+
+
+def sum_at_edge(x: float, y: float, type_: str, mode: str) -> float:
+    """Sum of two numbers; `x` may have more digits than the format."""
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return x + y
+    if exact := Fraction(x) + Fraction(y):
+        return rounded(exact, type_, mode)
+    signs = {math.copysign(1, x), math.copysign(1, y)}
+    return math.copysign(0.0, signs.pop() if len(signs) == 1 else -1 if mode == "rd" else 1)
+
+
+def product_at_edge(x: float, y: float, type_: str, mode: str) -> float:
+    if math.isfinite(x) and math.isfinite(y) and x and y:
+        return rounded(Fraction(x) * Fraction(y), type_, mode)
+    return x * y
+
+
+def quotient_at_edge(x: float, y: float, type_: str, mode: str) -> float:
+    if math.isfinite(x) and math.isfinite(y) and x and y:
+        return rounded(Fraction(x) / Fraction(y), type_, mode)
+    with np.errstate(all="ignore"):
+        return float(np.float64(x) / np.float64(y))
+
+
+def root_at_edge(x: float, type_: str, mode: str) -> float:
+    if math.isfinite(x) and x > 0:
+        return rounded_root(Fraction(x), type_, mode)
+    return x if x in (0, math.inf) else math.nan
+
+
+def fused_at_edge(x: float, y: float, z: float, type_: str, mode: str) -> float:
+    if all(math.isfinite(v) and v for v in (x, y, z)):
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
+        return rounded(exact, type_, mode) if exact else -0.0 if mode == "rd" else 0.0
+    if math.isfinite(x) and math.isfinite(y) and x and y:
+        return product_at_edge(x, y, type_, mode) if z == 0 else z
+    return sum_at_edge(x * y, z, type_, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("type_", FORMATS)
+def test_arithmetic_at_edges_in_all_rounding_modes(gpu: Rig, type_: str, mode: str) -> None:
+    """Zeroes have the sign that IEEE 754 says; the least, the greatest and infinite numbers; NaN stays."""
+    dtype = FORMATS[type_][0]
+    info = np.finfo(dtype)
+    sizes = np.array([0, 1, 1.5, info.smallest_subnormal, info.max, np.inf], dtype)
+    edges = np.concatenate([sizes, -sizes, np.array([np.nan], dtype)])
+    a, b, c = (axis.ravel() for axis in np.meshgrid(edges, edges, edges))
+    got = run(gpu, f"rounding_{type_}_{mode}", dtype, a, b, c, times=8)
+    wrong = []
+    for row, *operands_ in zip(got, a, b, c, strict=True):
+        x, y, z = map(float, operands_)
+        wanted = [
+            sum_at_edge(x, y, type_, mode),
+            sum_at_edge(x, -y, type_, mode),
+            product_at_edge(x, y, type_, mode),
+            quotient_at_edge(x, y, type_, mode),
+            quotient_at_edge(1.0, x, type_, mode),
+            root_at_edge(abs(x), type_, mode),
+            fused_at_edge(x, y, z, type_, mode),
+            root_at_edge(x, type_, mode),
+        ]
+        found = [float(v) for v in row]
+        if list(map(repr, found)) != list(map(repr, wanted)):
+            wrong.append(f"{x!r}, {y!r}, {z!r}: {found}, expected {wanted}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -45,6 +45,12 @@ __VGC_HD__ double __vgc_sum_error(double a, double b, double sum) {
     return (a - (sum - part)) + (b - part);
 }
 
+/* A sum of two numbers that is exactly zero is -0 if it is rounded down, unless both are +0. */
+template <__vgc_rounding mode> __VGC_HD__ double __vgc_signed_zero(double a, double b, double sum) {
+    const unsigned long long signs = __builtin_bit_cast(unsigned long long, a) | __builtin_bit_cast(unsigned long long, b);
+    return mode == __VGC_RD && sum == 0 ? __builtin_bit_cast(double, signs & 1ull << 63) : sum;
+}
+
 template <__vgc_rounding mode> __VGC_HD__ float __vgc_to_float(double x) {
     const float near = (float)x;
     const bool above = (double)near > x, below = (double)near < x, negative = __builtin_signbit(near);
@@ -60,7 +66,7 @@ template <__vgc_rounding mode> __VGC_HD__ float __vgc_to_float(double x) {
 #define __VGC_FLOATS(suffix, mode)                                                                                                     \
     __VGC_FN__ float __fadd_##suffix(float a, float b) {                                                                               \
         _Pragma("clang fp contract(off)") const double sum = (double)a + (double)b;                                                    \
-        return __vgc_to_float<mode>(__vgc_odd(sum, __vgc_sum_error(a, b, sum)));                                                       \
+        return __vgc_to_float<mode>(__vgc_signed_zero<mode>(a, b, __vgc_odd(sum, __vgc_sum_error(a, b, sum))));                        \
     }                                                                                                                                  \
     __VGC_FN__ float __fsub_##suffix(float a, float b) { return __fadd_##suffix(a, -b); }                                              \
     __VGC_FN__ float __fmul_##suffix(float a, float b) {                                                                               \
@@ -78,7 +84,8 @@ template <__vgc_rounding mode> __VGC_HD__ float __vgc_to_float(double x) {
     __VGC_FN__ float __frcp_##suffix(float a) { return __fdiv_##suffix(1.0f, a); }                                                     \
     __VGC_FN__ float __fmaf_##suffix(float a, float b, float c) {                                                                      \
         _Pragma("clang fp contract(off)") const double product = (double)a * (double)b, sum = product + (double)c;                     \
-        return __vgc_to_float<mode>(__vgc_odd(sum, __vgc_sum_error(product, (double)c, sum)));                                         \
+        const double odd = __vgc_odd(sum, __vgc_sum_error(product, (double)c, sum));                                                   \
+        return __vgc_to_float<mode>(__vgc_signed_zero<mode>(product, (double)c, odd));                                                 \
     }                                                                                                                                  \
     __VGC_FN__ float __fmaf_ieee_##suffix(float a, float b, float c) { return __fmaf_##suffix(a, b, c); }
 __VGC_FLOATS(rz, __VGC_RZ) __VGC_FLOATS(rd, __VGC_RD) __VGC_FLOATS(ru, __VGC_RU)
