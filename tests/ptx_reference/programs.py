@@ -1,8 +1,7 @@
 """Random CUDA C kernels whose results C++ and CUDA define to the bit, if products and sums are not contracted.
 
 Signed numbers wrap as unsigned ones, divisors are not 0, shifts are in range, all lanes of a warp come to its operations,
-threads share memory across barriers alone, a float that is not a number is seen as such, not by its bits, and the sign of
-the minimum or maximum of zeroes is not seen.
+threads share memory across barriers alone, and a float that is not a number is seen as such, not by its bits.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ BINARY: Final[dict[str, tuple[str, ...]]] = {
             "({0} - {1})",
             "({0} * {1})",
             "({0} / {1})",
-            "(fminf({0}, {1}) + 0.0f)",
-            "(fmaxf({0}, {1}) + 0.0f)",
+            "fminf({0}, {1})",
+            "fmaxf({0}, {1})",
         ),
         *(
             "fmaf({0}, {1}, {0})",
@@ -93,10 +92,15 @@ BINARY: Final[dict[str, tuple[str, ...]]] = {
             "__fmaf_rz({0}, {1}, {1})",
         ),
         *("sqrtf(fabsf({0} - {1}))", "({0} * 2.5f - {1})", "__fsub_rd({0}, {1})"),
+        *("__fadd_rd({0}, {1})", "__fsub_ru({0}, {1})", "__fmul_rd({0}, {1})", "__fdiv_rz({0}, {1})"),
+        *("__fmaf_rd({0}, {1}, {0})", "__fmaf_ru({1}, {0}, {1})", "min({0}, {1})", "max({0}, {1})"),
+        *("fmaxf({0}, 0.0f)", "fminf({0}, 0.0f)", "fmaxf(-0.0f, {0})", "copysignf({0}, {1})"),
     ),
     "d": (
-        *("({0} + {1})", "({0} - {1})", "({0} * {1})", "({0} / {1})", "(fmin({0}, {1}) + 0.0)", "fma({0}, {1}, {1})"),
+        *("({0} + {1})", "({0} - {1})", "({0} * {1})", "({0} / {1})", "fmin({0}, {1})", "fma({0}, {1}, {1})"),
         *("__dadd_ru({0}, {1})", "__dmul_rz({0}, {1})", "sqrt(fabs({0}))"),
+        *("fmax({0}, {1})", "min({0}, {1})", "fmax({0}, 0.0)", "__dsub_rd({0}, {1})", "__ddiv_rd({0}, {1})"),
+        *("__fma_rd({0}, {1}, {0})", "__fma_rz({0}, {1}, {1})"),
     ),
 }
 UNARY: Final[dict[str, tuple[str, ...]]] = {
@@ -168,6 +172,12 @@ UNARY: Final[dict[str, tuple[str, ...]]] = {
         "(float){c}",
         "__saturatef({f})",
         "ceilf({f})",
+        "__frcp_ru({f})",
+        "__frcp_rd({f})",
+        "__fsqrt_rz({f})",
+        "__fsqrt_ru(fabsf({f}))",
+        "__double2float_rz({d})",
+        "__ll2float_ru({l})",
     ),
     "d": (
         "(double){i}",
@@ -180,6 +190,9 @@ UNARY: Final[dict[str, tuple[str, ...]]] = {
         "blend({d}, {q})",
         "floor({d})",
         "__longlong_as_double({l})",
+        "__drcp_rz({d})",
+        "__dsqrt_rd(fabs({d}))",
+        "__ull2double_ru({q})",
     ),
     "h": (
         "(unsigned short){u}",
@@ -192,8 +205,8 @@ UNARY: Final[dict[str, tuple[str, ...]]] = {
 CONSTANTS: Final = {
     "u": ("0u", "1u", "7u", "0x80000000u", "0xffffffffu", "t", "n"),
     "i": ("0", "-1", "100", "0x7fffffff", "(-0x7fffffff - 1)", "(int)t"),
-    "l": ("-1ll", "1ll << 40", "0x7fffffffffffffffll"),
-    "q": ("0ull", "1ull << 63", "0xfedcba9876543210ull"),
+    "l": ("-1ll", "(1ll << 40)", "0x7fffffffffffffffll"),
+    "q": ("0ull", "(1ull << 63)", "0xfedcba9876543210ull"),
     "f": ("0.0f", "-0.0f", "1.5f", "3.4e38f", "1e-42f", "-7.25f", "16777217.0f", "(1.0f / 3.0f)"),
     "d": ("0.1", "-1e300", "5e-324", "4503599627370497.5"),
     "h": ("(unsigned short)65535u",),

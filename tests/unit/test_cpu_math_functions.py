@@ -170,6 +170,13 @@ def source() -> str:
             f"    o[2] = norm4d{suffix}(p[0], p[1], p[2], p[3]); o[3] = rnorm4d{suffix}(p[0], p[1], p[2], p[3]);\n"
             f"    o[4] = norm{suffix}(4, p); o[5] = rnorm{suffix}(4, p); sincospi{suffix}(p[0], o + 6, o + 7);\n}}\n"
         )
+        parts.append(
+            f"{begin} extremes_{type_}(const {type_} *x, const {type_} *y, {type_} *o, int n) {{\n"
+            f"    int i = INDEX; if (i >= n) return;\n    {type_} a = x[i], b = y[i], zero = 0; o += 10 * i;\n"
+            f"    o[0] = fmin{suffix}(a, b); o[1] = fmax{suffix}(a, b); o[2] = min(a, b); o[3] = max(a, b);\n"
+            f"    o[4] = fmin{suffix}(a, zero); o[5] = fmax{suffix}(zero, a); o[6] = fmin{suffix}(-zero, a);\n"
+            f"    o[7] = fmax{suffix}(a, -zero); o[8] = fmin{suffix}(fabs(a), fabs(b)); o[9] = fmax(a, -fabs(b));\n}}\n"
+        )
     return "".join(parts)
 
 
@@ -310,6 +317,32 @@ def test_special_arguments(gpu: Rig, name: str, type_: str) -> None:
     assert np.array_equal(got, wanted, equal_nan=True), list(zip(x, got, strict=True))
     numbers = ~np.isnan(wanted)
     assert np.array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers])), list(zip(x, got, strict=True))
+
+
+def least(x: float, y: float) -> float:
+    """The lesser of two numbers, where -0 is less than 0, or the one that is a number."""
+    if np.isnan(x) or np.isnan(y):
+        return x if np.isnan(y) else y
+    return x if (x, not np.signbit(x)) < (y, not np.signbit(y)) else y
+
+
+def greatest(x: float, y: float) -> float:
+    return -least(-x, -y)
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_extremes_of_zeroes_and_not_a_number(gpu: Rig, type_: str) -> None:
+    dtype = TYPES[type_][0]
+    edges = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal, np.nan], dtype)
+    x, y = (axis.ravel() for axis in np.meshgrid(edges, edges))
+    got = run(gpu, f"extremes_{type_}", dtype, x, y, times=10)
+    for row, a, b in zip(got.astype(float), x.astype(float), y.astype(float), strict=True):
+        wanted = [
+            *([least(a, b), greatest(a, b)] * 2),
+            *(least(a, 0.0), greatest(a, 0.0), least(a, -0.0), greatest(a, -0.0)),
+            *(least(abs(a), abs(b)), greatest(a, -abs(b))),
+        ]
+        assert [str(v) for v in row] == [str(v) for v in wanted], (a, b)
 
 
 def test_every_documented_function_is_there_or_explained() -> None:

@@ -143,6 +143,8 @@ void define_results(llvm::Module &module);
 void expand_exponentials(llvm::Module &module);
 /// Makes operations on floats take and give zeroes for denormal numbers.
 void flush_denormals(llvm::Module &module);
+/// Has the minimum of -0 and +0 be -0, and the maximum +0.
+void order_zeroes(llvm::Module &module);
 
 /// Attribute of the functions whose calls stand for shared variables.
 inline constexpr char SHARED_VARIABLE[] = "vgc-shared-variable";

@@ -107,6 +107,7 @@ void compile(Options options)
         flush_denormals(*module);
     ptx::lower_directed(*module);
     expand_exponentials(*module);
+    order_zeroes(*module);
     if (warns)
         warn_of_hazards(program);
     yield_in_spins(*module, program);
