@@ -11,6 +11,20 @@ namespace
 
 using llvm::Value;
 
+const unsigned DEEP = 64; // of longer blocks, side by side in vectors, the selection of instructions takes seconds
+
+void keep_loop(llvm::BranchInst &branch)
+{
+    llvm::LLVMContext &context = branch.getContext();
+    const auto text = [&](const char *words) { return llvm::MDString::get(context, words); };
+    auto *no = llvm::ConstantAsMetadata::get(llvm::ConstantInt::getFalse(context));
+    llvm::MDNode *loop =
+        llvm::MDNode::getDistinct(context, {nullptr, llvm::MDNode::get(context, text("llvm.loop.unroll.disable")),
+                                            llvm::MDNode::get(context, {text("llvm.loop.vectorize.enable"), no})});
+    loop->replaceOperandWith(0, loop);
+    branch.setMetadata(llvm::LLVMContext::MD_loop, loop);
+}
+
 /// Builds the function: elements of all lanes to matrices, rows of sums, elements of all lanes back.
 class WarpProduct
 {
@@ -59,7 +73,9 @@ class WarpProduct
         Value *next = b_.CreateNUWAdd(index, b_.getInt32(1));
         index->addIncoming(b_.getInt32(0), before);
         index->addIncoming(next, loop);
-        b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt32(count)), loop, after);
+        llvm::BranchInst *again = b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt32(count)), loop, after);
+        if (p_.depth > DEEP)
+            keep_loop(*again);
         b_.SetInsertPoint(after);
     }
 
