@@ -6,13 +6,16 @@ with the element of C, takes one product after the other along k, and is rounded
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tests.ptx_reference import numbers
 from tests.ptx_reference.access import reader, writer
 from tests.ptx_reference.jumps import wait
-from tests.ptx_reference.numbers import FORMATS
+from tests.ptx_reference.numbers import FORMATS, Number
 from tests.ptx_reference.operation import Opcode, UnknownInstructionError
 from tests.ptx_reference.syntax import Function, Group, Operand, Statement
 from tests.ptx_reference.threads import LANES, Context, Step, Thread, Wait
@@ -118,32 +121,38 @@ def product(
         for n, register in enumerate(c):
             for e in range(shape.sums_packed):
                 sums[shape.sum_place(lane, n * shape.sums_packed + e)] = register >> 16 * e & shape.result.mask
-    total = real_sum if shape.result.real else whole_sum
+    total = real_sum if shape.result.real else bit_sum if shape.left.bits == 1 else whole_sum
+    reads = [reader_of(kind, opcode) for kind in (shape.left, shape.right)]
+    rows = {row: [reads[0](left[row, k]) for k in range(shape.depth)] for row, _ in sums}
+    columns = {column: [reads[1](right[k, column]) for k in range(shape.depth)] for _, column in sums}
     return {
-        (row, column): total(
-            shape, opcode, [(left[row, k], right[k, column]) for k in range(shape.depth)], sums[row, column]
-        )
-        for row, column in sums
+        (row, column): total(shape, opcode, rows[row], columns[column], start) for (row, column), start in sums.items()
     }
 
 
-def real_sum(shape: Shape, opcode: Opcode, factors: list[tuple[int, int]], start: int) -> int:
-    form = FORMATS["f64" if shape.result.bits == 64 else "f32"]
+def reader_of(kind: Type, opcode: Opcode) -> Callable[[int], Any]:
+    """Function that makes a number of an element's bits."""
+    if not kind.real:
+        return kind.value
     mask = ~0x1FFF if opcode.has("tf32") else ~0
+    return lambda bits: kind.format.number(bits & mask)
+
+
+def real_sum(shape: Shape, _opcode: Opcode, left: list[Number], right: list[Number], start: int) -> int:
+    form = FORMATS["f64" if shape.result.bits == 64 else "f32"]
     total = form.bits(shape.result.format.number(start))
-    for a, b in factors:
-        term = numbers.multiply(shape.left.format.number(a & mask), shape.right.format.number(b & mask))
-        total = form.bits(numbers.add(term, form.number(total)))
+    for a, b in zip(left, right, strict=True):
+        total = form.bits(numbers.add(numbers.multiply(a, b), form.number(total)))
     return shape.result.format.bits(form.number(total))
 
 
-def whole_sum(shape: Shape, opcode: Opcode, factors: list[tuple[int, int]], start: int) -> int:
-    total = Type("s", 32).value(start)
-    for a, b in factors:
-        if shape.left.bits == 1:
-            total += a ^ b if opcode.has("xor") else a & b
-        else:
-            total += shape.left.value(a) * shape.right.value(b)
+def bit_sum(_shape: Shape, opcode: Opcode, left: list[int], right: list[int], start: int) -> int:
+    join = operator.xor if opcode.has("xor") else operator.and_
+    return start + sum(map(join, left, right)) & B32.mask
+
+
+def whole_sum(_shape: Shape, opcode: Opcode, left: list[int], right: list[int], start: int) -> int:
+    total = Type("s", 32).value(start) + sum(map(operator.mul, left, right))
     return Type("s", 32).clamp(total) if opcode.has("satfinite") else total & B32.mask
 
 
