@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.ptx_reference import comparisons, conversions, floats, integers, jumps, matrices, moves, warps
+from tests.ptx_reference import comparisons, conversions, floats, fragments, integers, jumps, matrices, moves, warps
 from tests.ptx_reference.access import reader, writer
 from tests.ptx_reference.operation import MAKERS, Opcode, UnknownInstructionError
 from tests.ptx_reference.syntax import Function, Group, Operand, Statement
@@ -14,7 +14,13 @@ from tests.ptx_reference.types import CARRY, PREDICATE
 COMPUTING = (comparisons, conversions, floats, integers)
 """Modules that register operations."""
 Binder = Callable[[Context, Function, Statement, Opcode], Step]
-BINDERS: dict[str, Binder] = {**moves.BINDERS, **jumps.BINDERS, **warps.BINDERS, **matrices.BINDERS}
+BINDERS: dict[str, Binder] = {
+    **moves.BINDERS,
+    **jumps.BINDERS,
+    **warps.BINDERS,
+    **matrices.BINDERS,
+    **fragments.BINDERS,
+}
 
 
 def bind(context: Context, function: Function, index: int) -> Step:

@@ -121,13 +121,18 @@ def product(
         for n, register in enumerate(c):
             for e in range(shape.sums_packed):
                 sums[shape.sum_place(lane, n * shape.sums_packed + e)] = register >> 16 * e & shape.result.mask
-    total = real_sum if shape.result.real else bit_sum if shape.left.bits == 1 else whole_sum
+    total = sum_of(shape)
     reads = [reader_of(kind, opcode) for kind in (shape.left, shape.right)]
     rows = {row: [reads[0](left[row, k]) for k in range(shape.depth)] for row, _ in sums}
     columns = {column: [reads[1](right[k, column]) for k in range(shape.depth)] for _, column in sums}
     return {
         (row, column): total(shape, opcode, rows[row], columns[column], start) for (row, column), start in sums.items()
     }
+
+
+def sum_of(shape: Shape) -> Callable[[Shape, Opcode, list[Any], list[Any], int], int]:
+    """Function that sums the products of a row and a column up."""
+    return real_sum if shape.result.real else bit_sum if shape.left.bits == 1 else whole_sum
 
 
 def reader_of(kind: Type, opcode: Opcode) -> Callable[[int], Any]:
@@ -148,7 +153,8 @@ def real_sum(shape: Shape, _opcode: Opcode, left: list[Number], right: list[Numb
 
 def bit_sum(_shape: Shape, opcode: Opcode, left: list[int], right: list[int], start: int) -> int:
     join = operator.xor if opcode.has("xor") else operator.and_
-    return start + sum(map(join, left, right)) & B32.mask
+    ones: int = sum(map(join, left, right))
+    return start + ones & B32.mask
 
 
 def whole_sum(_shape: Shape, opcode: Opcode, left: list[int], right: list[int], start: int) -> int:
