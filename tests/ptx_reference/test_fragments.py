@@ -30,7 +30,7 @@ PRODUCTS: Final = [
     ("m8n8k128", "s32.b1.b1.s32.and"),
 ]
 LAYOUTS: Final = [("row", "col", "row"), ("col", "row", "col")]
-"""Of A, B, and C and D."""
+"""Layouts of A, of B, and of C and D."""
 
 
 @dataclass(frozen=True)
