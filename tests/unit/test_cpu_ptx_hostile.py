@@ -90,3 +90,44 @@ def test_large_and_deep_texts_are_refused(text: str) -> None:
 )
 def test_long_texts_compile(text: str) -> None:
     assert not outcome(text)
+
+
+@pytest.mark.parametrize("part", ["P", "PFvv", "A_"])
+@pytest.mark.parametrize("kind", ["entry", "func"])
+def test_deep_mangled_names_are_names_as_others(kind: str, part: str) -> None:
+    """The demangler recurses with them."""
+    kernel = ".visible .entry k() { ret; }\n"
+    assert not outcome(HEADER + kernel + f".visible .{kind} _Z1f{part * 200_000}i() {{ ret; }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".visible .entry llvm() { ret; }", "the name 'llvm' is LLVM's own"),
+        (
+            "".join(f".visible .global .b8 x{n}[2147483648];\n" for n in range(20)),
+            r"the program's variables have 429496\d+ bytes \(allowed: 2080374784\)",
+        ),
+        (
+            ".visible .global .b8 x[1073741824] = {1};",
+            r"the program's variables with values other than zero have 10737418\d+ bytes \(allowed: 268435456\)",
+        ),
+    ],
+)
+def test_programs_that_no_image_can_hold_are_refused(text: str, words: str) -> None:
+    assert re.match(f"vgc-cpucc: error: {words}", outcome(HEADER + text))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "call", "words"),
+    [
+        (".param .b64 a, .param .b64 b", "call (room), f, (d);", "the function's result is not that of the call"),
+        ("", "call (room), f;", "the function's result is not that of the call"),
+        (".param .b64 a", "call f;", "the function has 1 parameters"),
+    ],
+)
+def test_calls_that_do_not_fit_are_refused(parameters: str, call: str, words: str) -> None:
+    function = f".func f({parameters}) {{ ret; }}\n"
+    kernel = f".visible .entry k() {{ .param .b8 room[8]; .reg .b64 d; mov.u64 d, 0; {call} ret; }}"
+    log = outcome(HEADER + function + kernel)
+    assert re.fullmatch(rf"vgc-cpucc: error: module\.ptx:5:\d+: PTX instruction 'call': {words}\n", log)

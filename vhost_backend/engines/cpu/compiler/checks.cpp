@@ -6,10 +6,10 @@
 #include "checks.h"
 
 #include "../vgc_cpu_checks.h"
+#include "demangled.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Analysis/ValueTracking.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/DebugProgramInstruction.h"
 #include "llvm/IR/Dominators.h"
@@ -221,7 +221,7 @@ class Checker
             root.kind = VGC_OBJECT_VARIABLE;
             root.bytes = layout_.getTypeAllocSize(variable->getValueType());
             const auto known = names_.find(variable);
-            root.name = known != names_.end() ? known->second : llvm::demangle(variable->getName().str());
+            root.name = known != names_.end() ? known->second : demangled(variable->getName());
         } else if (is_shared_object(object)) {
             const llvm::Function &callee = *llvm::cast<llvm::CallInst>(object)->getCalledFunction();
             if (!callee.hasFnAttribute(SHARED_VARIABLE))
@@ -382,7 +382,7 @@ const llvm::DILocation *place_in_source(const llvm::Instruction &instruction)
 std::string object_name(const llvm::Value &shared)
 {
     const llvm::StringRef name = llvm::cast<llvm::CallInst>(shared).getCalledFunction()->getName();
-    return llvm::demangle(name.take_front(name.rfind(".shared")).str());
+    return demangled(name.take_front(name.rfind(".shared")));
 }
 
 void name_objects(llvm::Module &module)

@@ -1,6 +1,6 @@
 #include "code_names.h"
 
-#include "llvm/Demangle/Demangle.h"
+#include "demangled.h"
 
 namespace vgc
 {
@@ -24,7 +24,7 @@ std::string readable(llvm::StringRef name)
 {
     const auto [function, region] = name.rsplit(".region");
     const std::string suffix = region.empty() ? "" : (" [region " + region + "]").str();
-    return printable(llvm::demangle(function)).substr(0, MAX_NAME - suffix.size()) + suffix;
+    return printable(demangled(function)).substr(0, MAX_NAME - suffix.size()) + suffix;
 }
 
 } // namespace

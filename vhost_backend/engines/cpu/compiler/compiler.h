@@ -30,7 +30,8 @@
 //   link.cpp       lld makes the image
 // main.cpp takes them one after the other; options.cpp reads the command line, host_headers.cpp says where headers are,
 // diagnostics.cpp says what went wrong.
-// crash.cpp reports failures of the compiler itself. targets.cpp keeps what is not for x86 out of the program.
+// demangled.cpp makes names readable. crash.cpp reports failures of the compiler itself. targets.cpp keeps what is not
+// for x86 out of the program.
 #pragma once
 
 #include <map>
@@ -204,6 +205,8 @@ void lower_block_atomics(llvm::Module &module);
 /// `all`.
 void prepare_inlining(llvm::Module &module, const Program &program, bool all);
 void form_regions(llvm::Module &module, Program &program);
+/// Refuses a program whose variables are too large for an image.
+void check_variables(const llvm::Module &module);
 void emit_table(llvm::Module &module, const Program &program);
 
 std::unique_ptr<llvm::TargetMachine> host_machine();

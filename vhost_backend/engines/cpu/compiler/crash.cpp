@@ -2,6 +2,8 @@
 // host.
 #include "crash.h"
 
+#include "demangled.h"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -16,7 +18,6 @@
 #include "clang/Basic/SourceManager.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -214,7 +215,7 @@ void note_function(llvm::StringRef name)
     const llvm::StringRef base = name.take_front(name.rfind(".region"));
     const auto place = places().find(base);
     subject = Line();
-    subject << ", in " << (base.empty() ? "the program" : llvm::demangle(base).c_str());
+    subject << ", in " << (base.empty() ? "the program" : demangled(base).c_str());
     if (place != places().end())
         subject << " (" << place->second.c_str() << ")";
 }

@@ -9,6 +9,9 @@ namespace vgc
 namespace
 {
 
+const uint64_t MAX_VARIABLES = 1984ull << 20; // code reaches them with 32 bits, sign included
+const uint64_t MAX_VALUES = 256ull << 20;     // of an image that can be loaded
+
 class TableWriter
 {
   public:
@@ -80,6 +83,24 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
 }
 
 } // namespace
+
+void check_variables(const llvm::Module &module)
+{
+    uint64_t all = 0, with_values = 0;
+    for (const llvm::GlobalVariable &variable : module.globals()) {
+        if (variable.isDeclaration())
+            continue;
+        const uint64_t bytes = module.getDataLayout().getTypeAllocSize(variable.getValueType());
+        all += bytes;
+        with_values += variable.getInitializer()->isNullValue() ? 0 : bytes;
+    }
+    if (all > MAX_VARIABLES)
+        fail("the program's variables have " + llvm::Twine(all) + " bytes (allowed: " + llvm::Twine(MAX_VARIABLES) +
+             ")");
+    if (with_values > MAX_VALUES)
+        fail("the program's variables with values other than zero have " + llvm::Twine(with_values) +
+             " bytes (allowed: " + llvm::Twine(MAX_VALUES) + ")");
+}
 
 void emit_table(llvm::Module &module, const Program &program)
 {

@@ -51,6 +51,15 @@ void resolve_aliases(llvm::Module &module)
     }
 }
 
+/// Refuses functions and variables that would get names of LLVM's intrinsics, perhaps with an ending of ours.
+void check_names(const llvm::Module &module)
+{
+    for (const llvm::GlobalObject &object : module.global_objects())
+        if (object.getName() == "llvm" ||
+            (llvm::isa<llvm::Function>(object) && !object.isDeclaration() && object.getName().starts_with("llvm.")))
+            fail("the name '" + object.getName() + "' is LLVM's own (allowed: any other)");
+}
+
 /// Module of a program, with its kernels and variables.
 std::unique_ptr<llvm::Module> load(llvm::LLVMContext &context, Options &options, const llvm::TargetMachine &machine,
                                    Program &program, Users &users)
@@ -61,6 +70,7 @@ std::unique_ptr<llvm::Module> load(llvm::LLVMContext &context, Options &options,
     module->setDataLayout(machine.createDataLayout());
     note_step("the list of kernels");
     resolve_aliases(*module);
+    check_names(*module);
     ptx::find_linked(*module, program);
     collect(*module, program);
     return module;
@@ -124,6 +134,7 @@ void compile(Options options)
     for (Kernel &kernel : program.kernels)
         kernel.flags |= options.profile ? uint32_t(VGC_CPU_KERNEL_PROFILE) : 0;
     note_step("the table of kernels");
+    check_variables(*module);
     emit_table(*module, program);
     define_aborts(*module);
     if (options.lines)

@@ -1,5 +1,6 @@
 // __shared__ variables: offsets in the block's shared memory, per kernel.
 #include "compiler.h"
+#include "demangled.h"
 #include "shared_variables.h"
 
 #include <set>
@@ -7,7 +8,6 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Support/Alignment.h"
@@ -98,7 +98,7 @@ void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access)
     for (llvm::Use &use : llvm::make_early_inc_range(variable.uses())) {
         auto *user = llvm::dyn_cast<llvm::Instruction>(use.getUser());
         if (user == nullptr)
-            fail("the address of shared variable '" + llvm::demangle(variable.getName().str()) +
+            fail("the address of shared variable '" + demangled(variable.getName()) +
                  "' is used in an initialiser");
         llvm::Value *&address = addresses[user->getFunction()];
         if (address == nullptr) {

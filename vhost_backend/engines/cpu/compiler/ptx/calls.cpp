@@ -67,6 +67,8 @@ llvm::FunctionType *type_of(Instruction &i, const Call &call)
 void check(Instruction &i, const Call &call, const llvm::FunctionType &type)
 {
     const size_t before = call.array != nullptr ? 1 : 0;
+    if (before != 0 && (type.getNumParams() == 0 || !type.getParamType(0)->isPointerTy()))
+        i.fail("the function's result is not that of the call");
     if (type.getNumParams() != call.arguments.size() + before)
         i.fail("the function has " + llvm::Twine(type.getNumParams() - before) + " parameters");
     if (call.returns() == type.getReturnType()->isVoidTy())

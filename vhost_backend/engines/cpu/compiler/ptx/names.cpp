@@ -1,5 +1,7 @@
 #include "names.h"
 
+#include "../demangled.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Demangle/Demangle.h"
@@ -33,7 +35,7 @@ std::string given_name(llvm::StringRef ir_name)
 std::string short_name(const std::string &name)
 {
     llvm::ItaniumPartialDemangler demangler;
-    if (demangler.partialDemangle(name.c_str()) || !demangler.isFunction())
+    if (name.size() > MAX_DEMANGLED || demangler.partialDemangle(name.c_str()) || !demangler.isFunction())
         return name;
     size_t size = 0;
     char *const base = demangler.getFunctionBaseName(nullptr, &size);
