@@ -261,6 +261,30 @@ def test_variables_that_do_not_fit_are_named(declared: str, defined: str, words:
     assert f"variable 'x' {words}, which defines it" in log_of(ptx(user, "a.ptx"), ptx(f".visible {defined};"))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (".weak .global .u32 x;", ".weak .func x() { ret; }", "'x' is a function in unit 'b.ptx' and a variable in"),
+        (
+            ".visible .func x() { ret; }",
+            ".common .global .u32 x;",
+            "'x' is a variable in unit 'b.ptx' and a function in",
+        ),
+        (".weak .shared .u32 x;", ".weak .global .u32 x;", "variable 'x' is not shared in unit 'b.ptx' and in"),
+        (".weak .shared .u32 x[4];", ".weak .shared .u32 x[9];", "variable 'x' has 36 bytes in unit 'b.ptx' and 16 in"),
+        (
+            ".weak .func x(.param .b32 a) { ret; }",
+            ".visible .func x(.param .b64 a) { ret; }",
+            "function 'x' has other parameters or results in unit 'b.ptx' than in",
+        ),
+    ],
+)
+def test_definitions_that_do_not_fit_one_another_are_named(first: str, second: str, words: str) -> None:
+    """The linker would take one, for the other unit's code as well."""
+    log = log_of(ptx(first, "a.ptx"), ptx(f"{second}\n.visible .entry k() {{ ret; }}"))
+    assert f"{words} unit 'a.ptx', which defines it" in log
+
+
 @pytest.mark.parametrize("name", ["k.cu", "k"])
 def test_text_says_that_a_unit_is_ptx(name: str) -> None:
     module = Unit(name, f"// of a compiler\n/* .version */\n{HEADER}.visible .entry k() {{ ret; }}")

@@ -1,10 +1,10 @@
 #include "unit_symbols.h"
+#include "demangled.h"
 #include "ptx/module.h"
 #include "ptx/names.h"
 #include "shared_variables.h"
 #include "unit_calls.h"
 
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace vgc
@@ -35,7 +35,7 @@ bool are_mixed(const llvm::GlobalObject &one, const llvm::GlobalObject &other)
 
 std::string source_name(llvm::StringRef symbol)
 {
-    return llvm::demangle(ptx::given_name(symbol));
+    return demangled(ptx::given_name(symbol));
 }
 
 void UnitSymbols::report(const llvm::Twine &message)
@@ -57,8 +57,9 @@ void UnitSymbols::define(llvm::GlobalValue &value, llvm::GlobalObject &object, c
     } else if (!is_weak && !known.is_weak) {
         report("'" + source_name(value.getName()) + "' is defined in unit '" + known.unit + "' and in unit '" + unit +
                "'");
-    } else if (!is_weak) {
-        known = {&object, unit, is_weak};
+    } else {
+        compare(object, known, unit);
+        known = is_weak ? known : Definition{&object, unit, is_weak};
     }
 }
 
@@ -75,31 +76,48 @@ void UnitSymbols::add(UnitModule &unit, Users &users)
             define(alias, *object, unit.name);
 }
 
-void UnitSymbols::fit(llvm::Function &declared, const Definition &definition, const std::string &unit)
+void UnitSymbols::compare(const llvm::Function &function, const Definition &definition, const std::string &unit)
 {
-    const auto &function = llvm::cast<llvm::Function>(*definition.object);
-    const std::string name = "function '" + source_name(declared.getName()) + "'";
-    if (are_mixed(declared, function)) {
-        if (!adapt_calls(declared, function))
-            report(name + " of unit '" + definition.unit + "' cannot be used by unit '" + unit +
-                   "': between PTX and CUDA C, arguments and results are numbers or pointers of the same size");
-    } else if (ptx::is_from_ptx(function) && declared.getFunctionType() != function.getFunctionType()) {
-        report(name + " has other parameters or results in unit '" + unit + "' than in unit '" + definition.unit +
-               "', which defines it");
-    }
+    const auto &defined = llvm::cast<llvm::Function>(*definition.object);
+    if (ptx::is_from_ptx(function) && ptx::is_from_ptx(defined) &&
+        function.getFunctionType() != defined.getFunctionType())
+        report("function '" + source_name(function.getName()) + "' has other parameters or results in unit '" + unit +
+               "' than in unit '" + definition.unit + "', which defines it");
 }
 
-void UnitSymbols::fit(const llvm::GlobalVariable &declared, const Definition &definition, const std::string &unit)
+void UnitSymbols::compare(const llvm::GlobalVariable &variable, const Definition &definition, const std::string &unit)
 {
-    const auto &variable = llvm::cast<llvm::GlobalVariable>(*definition.object);
-    const std::string name = "variable '" + source_name(declared.getName()) + "'", user = "' in unit '" + unit + "'";
-    const uint64_t bytes = bytes_of(declared), defined = bytes_of(variable);
-    if (is_shared(declared) != is_shared(variable))
-        report(name + " is " + (is_shared(declared) ? "" : "not ") + "shared in unit '" + unit + "' and " +
-               (is_shared(variable) ? "" : "not ") + "in unit '" + definition.unit + "', which defines it");
-    else if (bytes != 0 && bytes != defined)
-        report(name + " has " + llvm::Twine(bytes) + " bytes in unit '" + unit + "' and " + llvm::Twine(defined) +
+    const auto &defined = llvm::cast<llvm::GlobalVariable>(*definition.object);
+    const std::string name = "variable '" + source_name(variable.getName()) + "'";
+    const uint64_t bytes = bytes_of(variable), given = bytes_of(defined);
+    if (is_shared(variable) != is_shared(defined))
+        report(name + " is " + (is_shared(variable) ? "" : "not ") + "shared in unit '" + unit + "' and " +
+               (is_shared(defined) ? "" : "not ") + "in unit '" + definition.unit + "', which defines it");
+    else if (bytes != 0 && bytes != given && !(variable.hasCommonLinkage() && defined.hasCommonLinkage()))
+        report(name + " has " + llvm::Twine(bytes) + " bytes in unit '" + unit + "' and " + llvm::Twine(given) +
                " in unit '" + definition.unit + "', which defines it");
+}
+
+void UnitSymbols::compare(const llvm::GlobalObject &object, const Definition &definition, const std::string &unit)
+{
+    const auto *function = llvm::dyn_cast<llvm::Function>(&object);
+    const bool is_defined_function = llvm::isa<llvm::Function>(definition.object);
+    if ((function != nullptr) != is_defined_function)
+        report("'" + source_name(object.getName()) + "' is a " + (function != nullptr ? "function" : "variable") +
+               " in unit '" + unit + "' and a " + (is_defined_function ? "function" : "variable") + " in unit '" +
+               definition.unit + "', which defines it");
+    else if (function != nullptr)
+        compare(*function, definition, unit);
+    else
+        compare(llvm::cast<llvm::GlobalVariable>(object), definition, unit);
+}
+
+void UnitSymbols::adapt(llvm::Function &declared, const Definition &definition, const std::string &unit)
+{
+    if (!adapt_calls(declared, llvm::cast<llvm::Function>(*definition.object)))
+        report("function '" + source_name(declared.getName()) + "' of unit '" + definition.unit +
+               "' cannot be used by unit '" + unit +
+               "': between PTX and CUDA C, arguments and results are numbers or pointers of the same size");
 }
 
 void UnitSymbols::fit(UnitModule &unit)
@@ -112,16 +130,10 @@ void UnitSymbols::fit(UnitModule &unit)
         const auto found = definitions_.find(object->getName().str());
         if (found == definitions_.end())
             continue;
-        auto *function = llvm::dyn_cast<llvm::Function>(object);
-        const bool is_defined_function = llvm::isa<llvm::Function>(found->second.object);
-        if ((function != nullptr) != is_defined_function)
-            report("'" + source_name(object->getName()) + "' is a " + (function != nullptr ? "function" : "variable") +
-                   " in unit '" + unit.name + "' and a " + (is_defined_function ? "function" : "variable") +
-                   " in unit '" + found->second.unit + "', which defines it");
-        else if (function != nullptr)
-            fit(*function, found->second, unit.name);
+        if (are_mixed(*object, *found->second.object))
+            adapt(llvm::cast<llvm::Function>(*object), found->second, unit.name);
         else
-            fit(llvm::cast<llvm::GlobalVariable>(*object), found->second, unit.name);
+            compare(*object, found->second, unit.name);
     }
 }
 

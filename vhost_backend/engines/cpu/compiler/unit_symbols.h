@@ -40,8 +40,12 @@ class UnitSymbols
         bool is_weak;
     };
     void define(llvm::GlobalValue &value, llvm::GlobalObject &object, const std::string &unit);
-    void fit(llvm::Function &declared, const Definition &definition, const std::string &unit);
-    void fit(const llvm::GlobalVariable &declared, const Definition &definition, const std::string &unit);
+    /// Each says on stderr how an object differs from what another unit defines by its name.
+    void compare(const llvm::Function &function, const Definition &definition, const std::string &unit);
+    void compare(const llvm::GlobalVariable &variable, const Definition &definition, const std::string &unit);
+    void compare(const llvm::GlobalObject &object, const Definition &definition, const std::string &unit);
+    /// Has a function of PTX or CUDA C call one of the other kind.
+    void adapt(llvm::Function &declared, const Definition &definition, const std::string &unit);
     void report(const llvm::Twine &message);
 
     std::map<std::string, Definition> definitions_;
