@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         type=Path,
         nargs="+",
-        help="CUDA source, or several that are linked; or .ptx, .cubin, .fatbin, where the host allows it",
+        help="CUDA source; or .ptx, .fatbin, .cubin, where the host allows it; or several, but no .cubin, that are linked",
     )
     run.add_argument("--kernel", required=True, metavar="NAME", help="kernel of FILE to run")
     run.add_argument("--grid", type=runner.extents, default=(1,), metavar="X[,Y[,Z]]", help="blocks (default: 1)")

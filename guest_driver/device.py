@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -132,6 +132,18 @@ def _options(address: str | None, index: int, **seconds: float | None) -> tuple[
         if value is not None:
             setattr(options, name, max(int(value * 1e9), 1))
     return options, keep
+
+
+def _units(given: Iterable[Unit]) -> list[Unit]:
+    """The units of a program.
+
+    :raise TypeError: there is something else.
+    """
+    units = list(given) if isinstance(given, Iterable) else [given]
+    for unit in units:
+        if not isinstance(unit, Unit):
+            raise TypeError(f"a {type(unit).__name__} as a unit of a program; allowed: a list of Unit(name, source)")
+    return units
 
 
 def _checked(options: Sequence[str], checks: Sequence[str], lockstep: bool, profile: bool) -> list[str]:
@@ -389,9 +401,12 @@ class Device(BuiltinFunctions):
         """Loads a PTX module, of nvcc, NVRTC, Triton, numba and the like: its text, or the path of its file.
 
         :param module: a ``str`` is the text; a path is a ``pathlib.Path`` or other path-like object.
+        :raise ValueError: the ``str`` seems to be a path.
         :raise errors.CompileError: the module does not compile; `log` names line and column.
         :raise OSError: the file cannot be read.
         """
+        if isinstance(module, str) and module.endswith(".ptx"):
+            raise ValueError(f"{module!r} as the text of a module; allowed: the text, or pathlib.Path({module!r})")
         data = Path(module).read_bytes() if isinstance(module, PathLike) else module
         return self.compile(data, options, kind="ptx")
 
@@ -407,11 +422,13 @@ class Device(BuiltinFunctions):
         """Has the host compile several sources and link them to one program, as ``nvcc -rdc=true`` does.
 
         They may use each other's ``__device__`` functions and variables, and launch each other's kernels. Static kernels
-        and variables whose name several units have are found as ``NAME@UNIT``. Otherwise like `compile`.
+        and variables whose name several units have are found as ``NAME@UNIT``. Otherwise like `compile`. On the software
+        GPU, units may also be PTX, fatbins and host objects: ``Unit("b.ptx", Path("b.ptx").read_bytes())``.
 
+        :raise TypeError: something else than units is given.
         :raise errors.CompileError: a unit does not compile, or the units do not fit together.
         """
-        return self._add(list(units), _checked(options, checks, lockstep, profile), SOURCE_KINDS["cuda"])
+        return self._add(_units(units), _checked(options, checks, lockstep, profile), SOURCE_KINDS["cuda"])
 
     def register(
         self, source: str | bytes, options: Sequence[str] = (), kind: str = "cuda", *, keep: bool = False

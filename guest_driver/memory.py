@@ -316,6 +316,10 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         :raise ValueError: there are more elements, or none.
         """
+        if math.prod(self.shape) != 1:
+            raise ValueError(
+                f"an array of shape {self.shape} as one number; allowed: one element, as of any() or all()"
+            )
         return self.get().item()
 
     def __bool__(self) -> bool:

@@ -6,7 +6,10 @@ import math
 import operator
 from typing import Any, Final
 
-ALLOWED: Final = "whole numbers for the first axes, and one slice in steps of 1 behind them; get() gives a numpy array"
+ALLOWED: Final = (
+    "whole numbers for the first axes, and one slice in steps of 1 behind them, or a numpy or device array, a mask or "
+    "indices; get() gives a numpy array"
+)
 
 
 def part_of(shape: tuple[int, ...], index: Any) -> tuple[int, tuple[int, ...]]:

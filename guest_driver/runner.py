@@ -166,7 +166,7 @@ def _to_device(device: Device | ShadowDevice, argument: Argument) -> Any:
 def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Program | ShadowProgram:
     """Compiles the files that the command line names; several are units of one program.
 
-    :raise ValueError: there are several files, and one is not a source.
+    :raise ValueError: there are several files, and one is a cubin.
     """
     lines = ("-lineinfo",) if arguments.lineinfo else ()
     options = [
@@ -178,8 +178,8 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
     if len(kinds) == 1:
         return device.compile(named_content(arguments.file[0], kinds[0]), options, kinds[0])
     for file, kind in zip(arguments.file, kinds, strict=True):
-        if kind != "cuda":
-            raise ValueError(f"{file}: a {kind} cannot be linked with other files; allowed: CUDA sources")
+        if kind == "cubin":
+            raise ValueError(f"{file}: a cubin cannot be linked with other files; allowed: CUDA C, PTX, fatbins")
     return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
 
 
