@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import random
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import CompileError, Rig, compile_bytes, rig
 from tests.unit.cuda_compile_rig import needs_nvcc, toolkit
 from vhost_backend.compiler.run import CompileLimits, run_compile
-from vhost_backend.engines.containers import fatbin
+from vhost_backend.engines.containers import elf, fatbin
 from vhost_backend.engines.containers.errors import CompileError as CompileProblem
 from vhost_backend.engines.containers.units import Unit as Packed
 from vhost_backend.engines.containers.units import packed, split
@@ -223,6 +224,15 @@ def test_fatbins_are_taken_apart_in_the_sandbox(mode: str) -> None:
     outcome = asyncio.run(run_compile(job, program[:100], limits, "strict"))
     assert not outcome.ok
     assert "the fatbin is damaged" in outcome.log
+
+
+def test_many_sections_that_claim_the_whole_file_take_no_memory() -> None:
+    """60,000 copies of 10 MiB would take minutes."""
+    sections, names = 60_000, 1
+    header = elf.HEADER.pack(elf.MAGIC + bytes(10), 1, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, sections, names)
+    whole = struct.pack("<IIQQQQIIQQ", 5, 1, 0, 0, 0, 1 << 40, 0, 0, 0, 0)
+    with pytest.raises(CompileProblem, match="the host object has no fatbin"):
+        modules.modules_of(header + whole * sections + b"A" * (10 << 20))
 
 
 def test_only_programs_with_containers_are_taken_apart() -> None:

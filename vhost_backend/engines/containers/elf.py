@@ -12,14 +12,22 @@ MAGIC = b"\x7fELF\x02\x01"
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NO_BITS = 8
+_LONGEST_NAME = 4096
+"""Bytes of a section's name; cubins have one for each kernel, named like it."""
 
 
 class Section(NamedTuple):
-    """A section, and its bytes in the file."""
+    """A section, and where its bytes lie in the file."""
 
     name: str
     flags: int
-    content: bytes
+    image: bytes
+    place: slice
+
+    @property
+    def content(self) -> bytes:
+        """The section's bytes, copied: a damaged table may claim the whole file for each of many sections."""
+        return self.image[self.place]
 
 
 def sections(image: bytes, what: str) -> list[Section]:
@@ -36,14 +44,14 @@ def sections(image: bytes, what: str) -> list[Section]:
     if size != _SECTION.size or offset + count * size > len(image) or names >= count:
         raise CompileError(f"the {what} is damaged: its table of sections lies outside of it")
     table = [_SECTION.unpack_from(image, offset + index * size) for index in range(count)]
-    strings = _content(image, table[names])
-    return [Section(_text(strings, entry[0]), entry[2], _content(image, entry)) for entry in table]
+    strings = image[_place(table[names])]
+    return [Section(_text(strings, entry[0]), entry[2], image, _place(entry)) for entry in table]
 
 
-def _content(image: bytes, entry: tuple[int, ...]) -> bytes:
+def _place(entry: tuple[int, ...]) -> slice:
     start, size = entry[4:6]
-    return b"" if entry[1] == _NO_BITS else image[start : start + size]
+    return slice(0) if entry[1] == _NO_BITS else slice(start, start + size)
 
 
 def _text(strings: bytes, offset: int) -> str:
-    return strings[offset:].split(b"\0", 1)[0].decode(errors="replace")
+    return strings[offset : offset + _LONGEST_NAME].split(b"\0", 1)[0].decode(errors="replace")

@@ -30,9 +30,10 @@ def modules_of(program: bytes) -> list[bytes]:
 
 def _of_object(program: bytes) -> list[bytes]:
     """Fatbins of a host object or program; what nvcc has linked of others is left out, as it is no PTX."""
-    found = {section.name: section.content for section in elf.sections(program, "host object")}
-    to_link = fatbin.split(found[_TO_LINK]) if _TO_LINK in found else []
-    complete = fatbin.split(found[_COMPLETE]) if _COMPLETE in found else []
+    names = (_TO_LINK, _COMPLETE)
+    found = {one.name: one for one in elf.sections(program, "host object") if one.name in names}
+    to_link = fatbin.split(found[_TO_LINK].content) if _TO_LINK in found else []
+    complete = fatbin.split(found[_COMPLETE].content) if _COMPLETE in found else []
     if to_link:
         complete = [container for container in complete if any(_suits(entry) for entry in fatbin.entries(container))]
     if not to_link + complete:
