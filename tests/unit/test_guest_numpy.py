@@ -212,7 +212,7 @@ def test_only_element_is_a_number(dev: vgc.Device) -> None:
     assert (float(total), int(total), bool(total), total.item()) == (13.0, 13, True, 13.0)
     assert (f"{total:.2f}", f"{total}") == ("13.00", "13.0")
     assert list(range(20))[dev.to_device(WHOLE).max()] == 7
-    with pytest.raises(ValueError, match="size 1"):
+    with pytest.raises(ValueError, match="allowed: one element"):
         bool(dev.to_device(A))
 
 

@@ -98,8 +98,7 @@ void replace_uses(llvm::GlobalVariable &variable, llvm::Function &access)
     for (llvm::Use &use : llvm::make_early_inc_range(variable.uses())) {
         auto *user = llvm::dyn_cast<llvm::Instruction>(use.getUser());
         if (user == nullptr)
-            fail("the address of shared variable '" + demangled(variable.getName()) +
-                 "' is used in an initialiser");
+            fail("the address of shared variable '" + demangled(variable.getName()) + "' is used in an initialiser");
         llvm::Value *&address = addresses[user->getFunction()];
         if (address == nullptr) {
             llvm::IRBuilder<> builder(&*user->getFunction()->getEntryBlock().getFirstInsertionPt());
