@@ -150,6 +150,29 @@ def test_mma_of_halves(gpu: Rig, bfloat: int) -> None:
     assert (d.reshape(16, 8) == a @ b.T + c).all()
 
 
+def test_mma_rounds_after_each_product_along_k(gpu: Rig) -> None:
+    random = np.random.default_rng(11)
+    a, b = (random.standard_normal((rows, 16)).astype(np.float16) for rows in (16, 8))
+    c = random.standard_normal((16, 8)).astype(np.float32)
+    d = gpu.array((16, 8), np.float32)
+    gpu.launch("halves", 1, 32, put(gpu, a.view(np.uint16)), put(gpu, b.view(np.uint16)), put(gpu, c), d, np.int32(0))
+    expected = c
+    for left, right in zip(a.astype(np.float32).T, b.astype(np.float32).T, strict=True):
+        expected = expected + np.outer(left, right)  # products of halves are exact
+    assert (d == expected).all()
+
+
+def test_lanes_behind_the_end_of_the_block_have_zeroes(gpu: Rig) -> None:
+    a, b, c = small(16, 16), small(8, 16), small(16, 8)
+    d = gpu.array((16, 8), np.float32)
+    bits = [put(gpu, x.astype(np.float16).view(np.uint16)) for x in (a, b)]
+    gpu.launch("halves", 1, 16, *bits, put(gpu, c), d, np.int32(0))
+    b[4:] = 0
+    expected = a @ b.T + c
+    expected[4:8] = expected[12:] = 0  # rows that no lane stores
+    assert (d == expected).all()
+
+
 def test_matrices_in_shared_memory(gpu: Rig) -> None:
     a, b = small(16, 16), small(16, 8)
     bits = [put(gpu, x.astype(np.float16).view(np.uint16)) for x in (a, b)]

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 9,
+    VGC_CPU_ABI = 10,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -24,7 +24,8 @@ enum {
     VGC_CPU_MAX_SITES = 4096,
     VGC_CPU_MAX_FRAME = 64 * 1024, /* bytes per thread that live across sites */
     VGC_CPU_MAX_CLUSTER = 16,      /* blocks */
-    VGC_CPU_ROOM = 128,            /* bytes of a thread's room: its part of a product of matrices */
+    VGC_CPU_ROOM = 32,             /* words of a thread's room: its part of a product of matrices */
+    VGC_CPU_ROOM_ALIGN = 64,       /* bytes, of the words of a warp */
 };
 
 /* Bytes of the heap of malloc(), whole pages and what describes them included. */
@@ -90,12 +91,13 @@ typedef int32_t (*vgc_cpu_region_fn)(struct vgc_cpu_ctx *ctx, uint32_t first, ui
 /* kernel->sites[0] is the kernel's entry. */
 struct vgc_cpu_site {
     vgc_cpu_region_fn resume;
-    uint32_t kind;                /* enum vgc_cpu_site_kind */
-    uint32_t flags;               /* VGC_SITE_* */
-    uint32_t mask;                /* if CONST_MASK */
-    uint32_t arg;                 /* if CONST_ARG: lane | (width - 1) << 8; of PRODUCT: offset of the rooms' slot */
-    void (*work)(uint8_t *rooms); /* if PRODUCT */
-    const uint64_t *table;        /* what differs between the sites that share resume() */
+    uint32_t kind;  /* enum vgc_cpu_site_kind */
+    uint32_t flags; /* VGC_SITE_* */
+    uint32_t mask;  /* if CONST_MASK */
+    uint32_t arg;   /* if CONST_ARG: lane | (width - 1) << 8; of PRODUCT: offset of the slots of the rooms' words */
+    /* if PRODUCT: word i of the room of a lane is rooms[i * stride + lane] */
+    void (*work)(uint32_t *rooms, uint32_t stride);
+    const uint64_t *table; /* what differs between the sites that share resume() */
 };
 
 /* A struct vgc_param_entry of the wire format, with the kinds of its enum vgc_param_kind. */

@@ -114,10 +114,11 @@ static void vote(struct vgc_cpu_ctx *ctx, uint32_t base, uint32_t members, uint3
 /* Lanes that have ended, and those behind the block's end, take part with zeroes. */
 static void multiply(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t base, uint32_t members)
 {
-    uint8_t *rooms = ctx->frame + (size_t)site->arg * ctx->stride + (size_t)base * VGC_CPU_ROOM;
+    uint32_t *rooms = (uint32_t *)(void *)(ctx->frame + (size_t)site->arg * ctx->stride) + base;
     for (uint32_t missing = ~members; missing != 0; missing &= missing - 1)
-        memset(rooms + (size_t)__builtin_ctz(missing) * VGC_CPU_ROOM, 0, VGC_CPU_ROOM);
-    site->work(rooms);
+        for (uint32_t word = 0; word < VGC_CPU_ROOM; word++)
+            rooms[word * ctx->stride + (uint32_t)__builtin_ctz(missing)] = 0;
+    site->work(rooms, ctx->stride);
 }
 
 void cpu_exchange(struct vgc_cpu_ctx *ctx, const struct vgc_cpu_site *site, uint32_t warp, uint32_t members)

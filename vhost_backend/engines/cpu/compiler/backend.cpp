@@ -176,16 +176,33 @@ void inline_all(llvm::Module &module, llvm::TargetMachine &machine)
     });
 }
 
+namespace
+{
+
+/// Takes vectors apart: those of programs, such as float2, cannot be vectorised again.
+class SeparateElements : public llvm::PassInfoMixin<SeparateElements>
+{
+  public:
+    llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses)
+    {
+        if (function.hasFnAttribute(WHOLE_VECTORS))
+            return llvm::PreservedAnalyses::all();
+        llvm::ScalarizerPassOptions options;
+        options.ScalarizeLoadStore = true;
+        return llvm::ScalarizerPass(options).run(function, analyses);
+    }
+};
+
+} // namespace
+
 void simplify(llvm::Module &module, llvm::TargetMachine &machine)
 {
     limit_unrolling();
     run_pipeline(module, machine, [](llvm::PassBuilder &builder) {
         llvm::ModulePassManager passes =
             builder.buildModuleSimplificationPipeline(llvm::OptimizationLevel::O2, llvm::ThinOrFullLTOPhase::None);
-        llvm::ScalarizerPassOptions elements; // vectors such as float2 cannot be vectorised again
-        elements.ScalarizeLoadStore = true;
         llvm::FunctionPassManager scalars;
-        scalars.addPass(llvm::ScalarizerPass(elements));
+        scalars.addPass(SeparateElements());
         scalars.addPass(llvm::InstCombinePass());
         scalars.addPass(llvm::EarlyCSEPass());
         passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(scalars)));

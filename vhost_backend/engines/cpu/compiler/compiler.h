@@ -147,6 +147,9 @@ void flush_denormals(llvm::Module &module);
 /// Has the minimum of -0 and +0 be -0, and the maximum +0.
 void order_zeroes(llvm::Module &module);
 
+/// Attribute of functions whose vectors stay whole: those with an element for each lane of a warp.
+inline constexpr char WHOLE_VECTORS[] = "vgc-whole-vectors";
+
 /// Attribute of the functions whose calls stand for shared variables.
 inline constexpr char SHARED_VARIABLE[] = "vgc-shared-variable";
 

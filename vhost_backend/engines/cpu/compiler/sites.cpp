@@ -158,22 +158,23 @@ bool is_wait_name(llvm::StringRef name)
 
 llvm::AllocaInst *make_room(llvm::Function &kernel)
 {
-    llvm::Function *builtin = kernel.getParent()->getFunction("__vgc_room");
-    llvm::AllocaInst *room = nullptr;
-    if (builtin == nullptr)
+    std::vector<std::pair<llvm::CallInst *, unsigned>> calls; // each with its word
+    for (unsigned word = 0; word < VGC_CPU_ROOM; word++)
+        if (llvm::Function *builtin = kernel.getParent()->getFunction("__vgc_room" + std::to_string(word)))
+            for (llvm::User *user : builtin->users())
+                if (auto *call = llvm::cast<llvm::CallInst>(user); call->getFunction() == &kernel)
+                    calls.emplace_back(call, word);
+    if (calls.empty())
         return nullptr;
-    for (llvm::User *user : llvm::make_early_inc_range(builtin->users())) {
-        auto *call = llvm::cast<llvm::CallInst>(user);
-        if (call->getFunction() != &kernel)
-            continue;
-        if (room == nullptr) {
-            llvm::IRBuilder<> b(&*kernel.getEntryBlock().begin());
-            room = b.CreateAlloca(llvm::ArrayType::get(b.getInt64Ty(), VGC_CPU_ROOM / 8), nullptr, "room");
-        }
-        call->replaceAllUsesWith(room);
+    llvm::IRBuilder<> b(&*kernel.getEntryBlock().begin());
+    llvm::AllocaInst *words[VGC_CPU_ROOM];
+    for (llvm::AllocaInst *&word : words)
+        word = b.CreateAlloca(b.getInt32Ty(), nullptr, "room");
+    for (const auto &[call, word] : calls) {
+        call->replaceAllUsesWith(words[word]);
         call->eraseFromParent();
     }
-    return room;
+    return words[0];
 }
 
 std::vector<Wait> split_at_waits(llvm::Function &kernel)

@@ -24,8 +24,8 @@ struct Wait {
     int work = -1;
 };
 
-/// Makes calls of __vgc_room, where a thread keeps its part of a product, an alloca of the kernel; nullptr if there is
-/// none.
+/// Makes calls of __vgc_room0, __vgc_room1 ..., the words where a thread keeps its part of a product, allocas of the
+/// kernel that become slots one after the other. Returns the first; nullptr if it has no products.
 llvm::AllocaInst *make_room(llvm::Function &kernel);
 /// Splits the kernel at its waits.
 std::vector<Wait> split_at_waits(llvm::Function &kernel);

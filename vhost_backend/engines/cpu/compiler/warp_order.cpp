@@ -109,7 +109,8 @@ bool is_common(const llvm::Value *object)
     if (const auto *variable = llvm::dyn_cast<llvm::GlobalVariable>(object))
         return !variable->isConstant();
     if (const auto *call = llvm::dyn_cast<llvm::CallInst>(object);
-        call != nullptr && call->getCalledFunction() != nullptr && call->getCalledFunction()->getName() == "__vgc_room")
+        call != nullptr && call->getCalledFunction() != nullptr &&
+        call->getCalledFunction()->getName().starts_with("__vgc_room"))
         return false;
     return !llvm::isa<llvm::AllocaInst>(object);
 }

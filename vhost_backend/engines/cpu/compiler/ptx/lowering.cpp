@@ -436,7 +436,7 @@ llvm::Value *Lowering::call_builtin(llvm::StringRef name, llvm::Type *result, ll
         types.push_back(argument->getType());
     llvm::FunctionCallee callee = module_.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
     auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-    if (is_position_name(name) || name == "__vgc_room")
+    if (is_position_name(name) || name.starts_with("__vgc_room"))
         function->setDoesNotAccessMemory();
     else if (name.starts_with("__vgc_warp") || name.starts_with("__vgc_barrier") || name == "__vgc_cluster_barrier")
         function->setConvergent();

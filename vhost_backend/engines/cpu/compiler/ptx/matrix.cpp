@@ -34,6 +34,31 @@ bool exists(const Product &product, Type addend)
            !(product.saturates && (floats || product.left.bits == 1));
 }
 
+Value *place_in_room(Instruction &i, unsigned word)
+{
+    return i.low.call_builtin("__vgc_room" + std::to_string(word), i.b.getPtrTy());
+}
+
+/// Stores a register in the lane's room, from a word on; returns the first word behind it.
+unsigned store_in_room(Instruction &i, unsigned word, Value *value)
+{
+    Builder &b = i.b;
+    for (unsigned at = 0; at < value->getType()->getIntegerBitWidth(); at += 32)
+        b.CreateStore(b.CreateTrunc(b.CreateLShr(value, at), b.getInt32Ty()), place_in_room(i, word++));
+    return word;
+}
+
+/// Register of 32 or 64 bits.
+Value *load_from_room(Instruction &i, unsigned word, unsigned bits)
+{
+    Builder &b = i.b;
+    Value *low = b.CreateLoad(b.getInt32Ty(), place_in_room(i, word));
+    if (bits == 32)
+        return low;
+    Value *high = b.CreateZExt(b.CreateLoad(b.getInt32Ty(), place_in_room(i, word + 1)), b.getInt64Ty());
+    return b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.CreateShl(high, 32));
+}
+
 Product read_product(Instruction &i)
 {
     i.need_one({"sync"});
@@ -180,22 +205,16 @@ Values registers_of(Instruction &i, size_t operand, unsigned count, unsigned bit
 Values multiply(Instruction &i, const Product &product, const Values &left, const Values &right, const Values &sums)
 {
     Builder &b = i.b;
-    Value *room = i.low.call_builtin("__vgc_room", b.getPtrTy());
-    uint64_t offset = 0;
-    auto place = [&](unsigned bits) {
-        Value *address = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), room, offset);
-        offset += bits / 8;
-        return address;
-    };
+    unsigned word = 0;
     for (const Values *registers : {&left, &right, &sums})
         for (Value *value : *registers)
-            b.CreateAlignedStore(value, place(value->getType()->getIntegerBitWidth()), llvm::Align(4));
+            word = store_in_room(i, word, value);
     i.low.call_builtin("__vgc_warp_product", b.getVoidTy(),
                        {mask_of_warp(i), warp_product(*b.GetInsertBlock()->getParent(), product)});
-    offset -= sums.size() * product.sum_bits() / 8;
+    word -= unsigned(sums.size()) * product.sum_bits() / 32;
     Values results;
-    for (size_t n = 0; n < sums.size(); n++)
-        results.push_back(b.CreateAlignedLoad(sums[n]->getType(), place(product.sum_bits()), llvm::Align(4)));
+    for (size_t n = 0; n < sums.size(); n++, word += product.sum_bits() / 32)
+        results.push_back(load_from_room(i, word, product.sum_bits()));
     return results;
 }
 

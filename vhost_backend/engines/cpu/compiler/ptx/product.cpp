@@ -1,6 +1,6 @@
 #include "product.h"
 
-#include "../../vgc_cpu_abi.h"
+#include "../compiler.h"
 
 #include "llvm/IR/Module.h"
 
@@ -25,197 +25,229 @@ void keep_loop(llvm::BranchInst &branch)
     branch.setMetadata(llvm::LLVMContext::MD_loop, loop);
 }
 
-/// Builds the function: elements of all lanes to matrices, rows of sums, elements of all lanes back.
+using Values = std::vector<Value *>;
+
+/// Builds the function: vectors have an element for each lane, so that those of a register come from memory and go back
+/// there at once. Lane 4 g + t has the sums of row g and columns 2 t and 2 t + 1; the elements of A that these need are
+/// in the four lanes of its own g, and those of B in the lanes of the columns.
 class WarpProduct
 {
   public:
     WarpProduct(llvm::Function &function, const Product &product)
-        : function_(function), p_(product), b_(llvm::BasicBlock::Create(function.getContext(), "entry", &function))
+        : function_(function), p_(product), b_(llvm::BasicBlock::Create(function.getContext(), "entry", &function)),
+          steps_(product.bits == 1 ? 1 : product.per_register())
     {
-        number_ = p_.result.is_float() ? (p_.left.bits == 64 ? b_.getDoubleTy() : b_.getFloatTy())
-                                       : static_cast<llvm::Type *>(b_.getIntNTy(product.saturates ? 64 : 32));
+        llvm::Type *number = p_.left.bits == 64   ? b_.getDoubleTy()
+                             : p_.left.is_float() ? b_.getFloatTy()
+                                                  : static_cast<llvm::Type *>(b_.getInt32Ty());
+        numbers_ = llvm::FixedVectorType::get(number, VGC_CPU_WARP);
     }
 
     void build()
     {
-        left_ = matrix(p_.rows * p_.depth, "a");
-        right_ = matrix(p_.depth * p_.columns, "b");
-        sums_ = matrix(p_.rows * p_.columns, "c");
-        repeat(VGC_CPU_WARP, [&](Value *lane) {
-            find_lane(lane);
-            unpack();
-        });
-        repeat(p_.rows, [&](Value *row) { multiply(row); });
-        repeat(VGC_CPU_WARP, [&](Value *lane) {
-            find_lane(lane);
-            pack();
-        });
+        const Values addends = load_sums();
+        const Values zeroes(addends.size(), llvm::Constant::getNullValue(numbers_));
+        Values sums = repeat(p_.along_depth(), saturates() ? zeroes : addends,
+                             [&](Value *n, const Values &before) { return multiply(n, before); });
+        for (size_t i = 0; saturates() && i < sums.size(); i++)
+            sums[i] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, addends[i], sums[i]);
+        store_sums(sums);
         b_.CreateRetVoid();
     }
 
   private:
-    Value *matrix(unsigned elements, const char *name)
-    {
-        llvm::AllocaInst *alloca = b_.CreateAlloca(llvm::ArrayType::get(number_, elements), nullptr, name);
-        alloca->setAlignment(llvm::Align(64));
-        return alloca;
-    }
-
-    template <class Body> void repeat(unsigned count, Body body)
+    /// Loop of `count` rounds, each of which makes new values of those of the round before.
+    template <class Body> Values repeat(unsigned count, const Values &begin, Body body)
     {
         llvm::BasicBlock *before = b_.GetInsertBlock();
         llvm::BasicBlock *loop = llvm::BasicBlock::Create(b_.getContext(), "loop", &function_);
         llvm::BasicBlock *after = llvm::BasicBlock::Create(b_.getContext(), "after", &function_);
         b_.CreateBr(loop);
         b_.SetInsertPoint(loop);
-        llvm::PHINode *index = b_.CreatePHI(b_.getInt32Ty(), 2);
-        body(index);
-        Value *next = b_.CreateNUWAdd(index, b_.getInt32(1));
-        index->addIncoming(b_.getInt32(0), before);
+        llvm::PHINode *index = b_.CreatePHI(b_.getInt64Ty(), 2);
+        Values carried;
+        for (Value *value : begin) {
+            llvm::PHINode *phi = b_.CreatePHI(value->getType(), 2);
+            phi->addIncoming(value, before);
+            carried.push_back(phi);
+        }
+        const Values results = body(index, carried);
+        for (size_t i = 0; i < results.size(); i++)
+            llvm::cast<llvm::PHINode>(carried[i])->addIncoming(results[i], loop);
+        Value *next = b_.CreateNUWAdd(index, b_.getInt64(1));
+        index->addIncoming(b_.getInt64(0), before);
         index->addIncoming(next, loop);
-        llvm::BranchInst *again = b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt32(count)), loop, after);
+        llvm::BranchInst *again = b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt64(count)), loop, after);
         if (p_.depth > DEEP)
             keep_loop(*again);
         b_.SetInsertPoint(after);
+        return results;
     }
 
-    void find_lane(Value *lane)
+    /// True if sums stop at the ends of integers: those of the products alone never reach them. Floats do not.
+    bool saturates() const
     {
-        group_ = b_.CreateLShr(lane, 2);
-        within_ = b_.CreateAnd(lane, 3);
-        room_ = b_.CreateInBoundsGEP(b_.getInt8Ty(), function_.getArg(0),
-                                     b_.CreateZExt(b_.CreateMul(lane, b_.getInt32(VGC_CPU_ROOM)), b_.getInt64Ty()));
-        taken_ = 0;
+        return p_.saturates && !p_.result.is_float();
     }
 
-    Value *next_register(unsigned bits)
+    llvm::VectorType *lanes_of(unsigned bits)
     {
-        Value *place = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), room_, taken_);
-        taken_ += bits / 8;
-        return place;
+        return llvm::FixedVectorType::get(b_.getIntNTy(bits), VGC_CPU_WARP);
     }
 
-    Value *load_register(unsigned bits)
+    /// Place of a word of all lanes' rooms.
+    Value *place(Value *word)
     {
-        return b_.CreateAlignedLoad(b_.getIntNTy(bits), next_register(bits), llvm::Align(4));
+        Value *stride = b_.CreateZExt(function_.getArg(1), b_.getInt64Ty());
+        return b_.CreateInBoundsGEP(b_.getInt32Ty(), function_.getArg(0), b_.CreateMul(word, stride));
     }
 
-    Value *element(Value *matrix, Value *row, unsigned width, Value *column)
+    Value *load_word(Value *word)
     {
-        Value *index = b_.CreateAdd(b_.CreateMul(row, b_.getInt32(width)), column);
-        return b_.CreateInBoundsGEP(number_, matrix, b_.CreateZExt(index, b_.getInt64Ty()));
+        return b_.CreateAlignedLoad(lanes_of(32), place(word), llvm::Align(VGC_CPU_ROOM_ALIGN));
     }
 
-    Value *row_of(unsigned half)
+    /// Register of `bits` bits, 32 or 64, of each lane.
+    Value *load_register(Value *word, unsigned bits)
     {
-        return b_.CreateAdd(group_, b_.getInt32(8 * half));
+        Value *low = load_word(word);
+        if (bits == 32)
+            return low;
+        Value *high = b_.CreateZExt(load_word(b_.CreateAdd(word, b_.getInt64(1))), lanes_of(64));
+        return b_.CreateOr(b_.CreateZExt(low, lanes_of(64)), b_.CreateShl(high, 32));
     }
 
-    Value *element_of(Value *word, unsigned number, Type type)
+    void store_register(Value *bits, unsigned word)
     {
-        Value *bits = b_.CreateTrunc(b_.CreateLShr(word, number * p_.bits), b_.getIntNTy(p_.bits));
+        const unsigned words = bits->getType()->getScalarSizeInBits() / 32;
+        for (unsigned n = 0; n < words; n++)
+            b_.CreateAlignedStore(b_.CreateTrunc(b_.CreateLShr(bits, 32 * n), lanes_of(32)),
+                                  place(b_.getInt64(word + n)), llvm::Align(VGC_CPU_ROOM_ALIGN));
+    }
+
+    /// Register `number` of A, or of B behind those of A.
+    Value *load_operand(Value *number)
+    {
+        return load_register(b_.CreateMul(number, b_.getInt64(p_.register_bits() / 32)), p_.register_bits());
+    }
+
+    /// Numbers of the elements in a register; single bits stay together.
+    Values unpack(Value *bits, Type type)
+    {
+        if (p_.bits == 1)
+            return {bits};
         if (p_.tf32)
-            bits = b_.CreateAnd(bits, 0xffffe000);
-        return type.is_float() ? widen(b_, bits, type)
-                               : extend(b_, bits, number_->getIntegerBitWidth(), type.is_signed());
-    }
-
-    void unpack()
-    {
-        const unsigned step = p_.per_register();
-        auto depth_of = [&](unsigned n, unsigned e) {
-            return b_.CreateAdd(b_.CreateMul(within_, b_.getInt32(step)), b_.getInt32(n * 4 * step + e));
-        };
-        for (unsigned n = 0; n < p_.along_depth(); n++)
-            for (unsigned half = 0; half < p_.halves(); half++) {
-                Value *word = load_register(p_.register_bits());
-                for (unsigned e = 0; e < step; e++)
-                    b_.CreateStore(element_of(word, e, p_.left),
-                                   element(left_, row_of(half), p_.depth, depth_of(n, e)));
-            }
-        for (unsigned n = 0; n < p_.along_depth(); n++) {
-            Value *word = load_register(p_.register_bits());
-            for (unsigned e = 0; e < step; e++)
-                b_.CreateStore(element_of(word, e, p_.right), element(right_, depth_of(n, e), p_.columns, group_));
+            bits = b_.CreateAnd(bits, llvm::ConstantInt::get(bits->getType(), 0xffffe000));
+        Values numbers;
+        for (unsigned n = 0; n < steps_; n++) {
+            Value *element = b_.CreateTrunc(b_.CreateLShr(bits, n * p_.bits), lanes_of(p_.bits));
+            numbers.push_back(type.is_float() ? widen(b_, element, type)
+                                              : b_.CreateIntCast(element, numbers_, type.is_signed()));
         }
-        for_sums([&](Value *place, unsigned count, Value *const *elements) {
-            Value *word = b_.CreateAlignedLoad(b_.getIntNTy(p_.sum_bits()), place, llvm::Align(4));
-            for (unsigned n = 0; n < count; n++) {
-                Value *bits = b_.CreateTrunc(b_.CreateLShr(word, n * p_.result.bits), b_.getIntNTy(p_.result.bits));
-                Value *number = p_.result.is_float() ? widen(b_, bits, p_.result) : b_.CreateSExt(bits, number_);
-                b_.CreateStore(number, elements[n]);
-            }
-        });
+        return numbers;
     }
 
-    void pack()
+    /// For each lane, the number of A that lane `within` of its four has.
+    Value *spread_row(Value *numbers, unsigned within)
     {
-        taken_ = (p_.left_registers() + p_.right_registers()) * p_.register_bits() / 8;
-        for_sums([&](Value *place, unsigned count, Value *const *elements) {
-            llvm::Type *type = b_.getIntNTy(p_.sum_bits());
-            Value *word = nullptr;
-            for (unsigned n = 0; n < count; n++) {
-                Value *sum = b_.CreateLoad(number_, elements[n]);
-                Value *bits = p_.result.is_float() ? narrow(b_, sum, p_.result) : whole_sum(sum);
-                bits = b_.CreateZExt(bits, type);
-                word = n == 0 ? bits : b_.CreateOr(word, b_.CreateShl(bits, n * p_.result.bits));
-            }
-            b_.CreateAlignedStore(word, place, llvm::Align(4));
-        });
+        int from[VGC_CPU_WARP];
+        for (int lane = 0; lane < VGC_CPU_WARP; lane++)
+            from[lane] = (lane & ~3) + int(within);
+        return b_.CreateShuffleVector(numbers, from);
     }
 
-    Value *whole_sum(Value *sum)
+    /// Numbers of B, which lane 4 column + within has, in the order 8 within + 4 (column % 2) + column / 2.
+    Value *transpose(Value *numbers)
     {
-        if (!p_.saturates)
-            return sum;
-        sum = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, sum, b_.getInt64(INT32_MAX));
-        sum = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, sum, b_.getInt64(INT32_MIN));
-        return b_.CreateTrunc(sum, b_.getInt32Ty());
+        int from[VGC_CPU_WARP];
+        for (int at = 0; at < VGC_CPU_WARP; at++)
+            from[at] = 4 * (at % 4 * 2 + at / 4 % 2) + at / 8;
+        return b_.CreateShuffleVector(numbers, from);
     }
 
-    /// Calls `use` for each of the lane's registers of C: its place, and the elements of the matrix that it has.
-    template <class Use> void for_sums(Use use)
+    /// For each lane, the number of B of one of its two columns, of those that transpose() has made.
+    Value *spread_columns(Value *transposed, unsigned within, unsigned odd)
     {
+        int from[VGC_CPU_WARP];
+        for (int lane = 0; lane < VGC_CPU_WARP; lane++)
+            from[lane] = int(8 * within + 4 * odd) + lane % 4;
+        return b_.CreateShuffleVector(transposed, from);
+    }
+
+    Value *add_product(Value *sum, Value *left, Value *right)
+    {
+        if (numbers_->isFPOrFPVectorTy())
+            return b_.CreateIntrinsic(llvm::Intrinsic::fma, {numbers_}, {left, right, sum});
+        if (p_.bits > 1)
+            return b_.CreateAdd(sum, b_.CreateMul(left, right));
+        Value *bits = p_.exclusive ? b_.CreateXor(left, right) : b_.CreateAnd(left, right);
+        return b_.CreateAdd(sum, b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, bits));
+    }
+
+    /// Adds the products of a register of each row and column: four lanes have elements of a row, one after the other.
+    Values multiply(Value *n, Values sums)
+    {
+        std::vector<Values> rows;
         for (unsigned half = 0; half < p_.halves(); half++) {
-            Value *elements[2];
-            for (unsigned n = 0; n < 2; n++) {
-                Value *column = b_.CreateAdd(b_.CreateShl(within_, 1), b_.getInt32(n));
-                elements[n] = element(sums_, row_of(half), p_.columns, column);
-            }
-            if (p_.packs_sums()) {
-                use(next_register(32), 2, elements);
-                continue;
-            }
-            for (Value *const &element : elements)
-                use(next_register(p_.sum_bits()), 1, &element);
+            Value *number = b_.CreateAdd(b_.CreateMul(n, b_.getInt64(p_.halves())), b_.getInt64(half));
+            rows.push_back(unpack(load_operand(number), p_.left));
         }
+        Values columns = unpack(load_operand(b_.CreateAdd(n, b_.getInt64(p_.left_registers()))), p_.right);
+        for (Value *&numbers : columns)
+            numbers = transpose(numbers);
+        for (unsigned k = 0; k < 4 * steps_; k++) {
+            const unsigned within = k / steps_, step = k % steps_;
+            Value *right[2];
+            for (unsigned odd = 0; odd < 2; odd++)
+                right[odd] = spread_columns(columns[step], within, odd);
+            for (unsigned half = 0; half < p_.halves(); half++) {
+                Value *left = spread_row(rows[half][step], within);
+                for (unsigned odd = 0; odd < 2; odd++)
+                    sums[2 * half + odd] = add_product(sums[2 * half + odd], left, right[odd]);
+            }
+        }
+        return sums;
     }
 
-    void multiply(Value *row)
+    unsigned word_of_sums(unsigned number) const
     {
-        auto *vector = llvm::FixedVectorType::get(number_, p_.columns);
-        const llvm::Align aligned(64 / 2);
-        Value *place = element(sums_, row, p_.columns, b_.getInt32(0));
-        Value *sum = b_.CreateAlignedLoad(vector, place, aligned);
-        for (unsigned k = 0; k < p_.depth; k++) {
-            Value *left = b_.CreateLoad(number_, element(left_, row, p_.depth, b_.getInt32(k)));
-            Value *right =
-                b_.CreateAlignedLoad(vector, b_.CreateConstInBoundsGEP1_64(number_, right_, k * p_.columns), aligned);
-            left = b_.CreateVectorSplat(p_.columns, left);
-            sum = number_->isFloatingPointTy()
-                      ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector}, {left, right, sum})
-                      : b_.CreateAdd(sum, p_.exclusive ? b_.CreateXor(left, right) : b_.CreateMul(left, right));
+        const unsigned operands = p_.left_registers() + p_.right_registers();
+        return operands * p_.register_bits() / 32 + number * p_.sum_bits() / 32;
+    }
+
+    Values load_sums()
+    {
+        Values sums;
+        const unsigned packed = p_.packs_sums() ? 2 : 1;
+        for (unsigned n = 0; n < p_.sum_registers(); n++) {
+            Value *bits = load_register(b_.getInt64(word_of_sums(n)), p_.sum_bits());
+            for (unsigned e = 0; e < packed; e++) {
+                Value *sum = b_.CreateTrunc(b_.CreateLShr(bits, e * p_.result.bits), lanes_of(p_.result.bits));
+                sums.push_back(p_.result.is_float() ? widen(b_, sum, p_.result) : sum);
+            }
         }
-        b_.CreateAlignedStore(sum, place, aligned);
+        return sums;
+    }
+
+    void store_sums(const Values &sums)
+    {
+        const unsigned packed = p_.packs_sums() ? 2 : 1;
+        for (unsigned n = 0; n < p_.sum_registers(); n++) {
+            Value *bits = llvm::Constant::getNullValue(lanes_of(p_.sum_bits()));
+            for (unsigned e = 0; e < packed; e++) {
+                Value *sum = sums[n * packed + e];
+                sum = p_.result.is_float() ? narrow(b_, sum, p_.result) : sum;
+                bits = b_.CreateOr(bits, b_.CreateShl(b_.CreateZExt(sum, bits->getType()), e * p_.result.bits));
+            }
+            store_register(bits, word_of_sums(n));
+        }
     }
 
     llvm::Function &function_;
     const Product &p_;
     Builder b_;
-    llvm::Type *number_;
-    Value *left_ = nullptr, *right_ = nullptr, *sums_ = nullptr;
-    Value *group_ = nullptr, *within_ = nullptr, *room_ = nullptr;
-    uint64_t taken_ = 0;
+    const unsigned steps_; // numbers that an operand's register becomes
+    llvm::Type *numbers_;  // one of each lane
 };
 
 std::string name_of(const Product &p)
@@ -236,12 +268,14 @@ llvm::Function *warp_product(llvm::Function &caller, const Product &product)
     if (llvm::Function *made = module.getFunction(name))
         return made;
     llvm::LLVMContext &context = module.getContext();
-    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {llvm::PointerType::get(context, 0)}, false);
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                         {llvm::PointerType::get(context, 0), llvm::Type::getInt32Ty(context)}, false);
     llvm::Function *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module);
     for (const char *kind : {"target-cpu", "target-features", "tune-cpu", "no-trapping-math"})
         if (const llvm::Attribute attribute = caller.getFnAttribute(kind); attribute.isValid())
             function->addFnAttr(attribute);
     function->addFnAttr("min-legal-vector-width", "512");
+    function->addFnAttr(WHOLE_VECTORS);
     function->addFnAttr(llvm::Attribute::NoUnwind);
     WarpProduct(*function, product).build();
     return function;

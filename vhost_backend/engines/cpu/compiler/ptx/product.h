@@ -59,8 +59,8 @@ struct Product {
     }
 };
 
-/// Function that makes the warp's product of the rooms of its lanes, VGC_CPU_ROOM bytes each: registers of A, B and C,
-/// of which those of C become those of D. It has the target of `caller`.
+/// Function that makes the warp's product of the rooms of its lanes, VGC_CPU_ROOM words each: registers of A, B and C,
+/// of which those of C become those of D. It has the target of `caller`; its arguments are those of vgc_cpu_site.work.
 llvm::Function *warp_product(llvm::Function &caller, const Product &product);
 
 } // namespace vgc::ptx

@@ -24,12 +24,14 @@ Type::Kind kind_of(char letter)
 /// bf16 from f32: the upper half, rounded.
 llvm::Value *narrow_to_bfloat(llvm::IRBuilder<> &builder, llvm::Value *value)
 {
-    llvm::Value *bits = builder.CreateBitCast(value, builder.getInt32Ty());
-    llvm::Value *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), 1);
-    llvm::Value *rounded = builder.CreateAdd(builder.CreateAdd(bits, odd), builder.getInt32(0x7fff));
+    llvm::Type *words = value->getType()->getWithNewType(builder.getInt32Ty());
+    auto number = [&](uint32_t bits) { return llvm::ConstantInt::get(words, bits); };
+    llvm::Value *bits = builder.CreateBitCast(value, words);
+    llvm::Value *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), number(1));
+    llvm::Value *rounded = builder.CreateAdd(builder.CreateAdd(bits, odd), number(0x7fff));
     llvm::Value *nan = builder.CreateFCmpUNO(value, value);
-    rounded = builder.CreateSelect(nan, builder.getInt32(0x7fff0000), rounded);
-    return builder.CreateTrunc(builder.CreateLShr(rounded, 16), builder.getInt16Ty());
+    rounded = builder.CreateSelect(nan, number(0x7fff0000), rounded);
+    return builder.CreateTrunc(builder.CreateLShr(rounded, 16), words->getWithNewBitWidth(16));
 }
 
 } // namespace
@@ -61,12 +63,14 @@ std::optional<Type> type_named(llvm::StringRef name)
 
 llvm::Value *widen(llvm::IRBuilder<> &builder, llvm::Value *bits, Type lane)
 {
+    llvm::Type *type = bits->getType();
+    llvm::Type *single = type->getWithNewType(builder.getFloatTy());
     if (lane.kind == Type::BFLOAT)
-        return builder.CreateBitCast(builder.CreateShl(builder.CreateZExt(bits, builder.getInt32Ty()), 16),
-                                     builder.getFloatTy());
+        return builder.CreateBitCast(builder.CreateShl(builder.CreateZExt(bits, type->getWithNewBitWidth(32)), 16),
+                                     single);
     if (lane.bits == 16)
-        return builder.CreateFPExt(builder.CreateBitCast(bits, builder.getHalfTy()), builder.getFloatTy());
-    return builder.CreateBitCast(bits, lane.bits == 64 ? builder.getDoubleTy() : builder.getFloatTy());
+        return builder.CreateFPExt(builder.CreateBitCast(bits, type->getWithNewType(builder.getHalfTy())), single);
+    return builder.CreateBitCast(bits, lane.bits == 64 ? type->getWithNewType(builder.getDoubleTy()) : single);
 }
 
 llvm::Value *narrow(llvm::IRBuilder<> &builder, llvm::Value *value, Type lane)
@@ -74,8 +78,8 @@ llvm::Value *narrow(llvm::IRBuilder<> &builder, llvm::Value *value, Type lane)
     if (lane.kind == Type::BFLOAT)
         return narrow_to_bfloat(builder, value);
     if (lane.bits == 16)
-        value = builder.CreateFPTrunc(value, builder.getHalfTy());
-    return builder.CreateBitCast(value, builder.getIntNTy(lane.bits));
+        value = builder.CreateFPTrunc(value, value->getType()->getWithNewType(builder.getHalfTy()));
+    return builder.CreateBitCast(value, value->getType()->getWithNewType(builder.getIntNTy(lane.bits)));
 }
 
 } // namespace vgc::ptx
