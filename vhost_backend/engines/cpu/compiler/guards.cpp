@@ -61,10 +61,10 @@ class RowGuards
                 guards[{guard->bound, guard->predicate}].push_back(*guard);
         for (const auto &[key, group] : guards)
             for (const Guard &guard : group)
-                if (guard.step == 1 && group.size() < MANY)
-                    relax(guard);
-                else
+                if (group.size() >= MANY)
                     many_.push_back(guard);
+                else if (guard.step == 1)
+                    relax(guard);
     }
 
     /// Gives rows whose threads pass all of many comparisons a body of their own, without these: one condition of the
