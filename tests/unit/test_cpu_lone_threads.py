@@ -95,6 +95,36 @@ EXPORT ends_alike(int n, const float *__restrict__ in, float *__restrict__ out, 
 }
 EXPORT strided(int n, const float *__restrict__ in, float *__restrict__ out) { out[threadIdx.x] = in[(int)threadIdx.x * n]; }
 """
+FIRST_OF_GRID = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry first_of_grid(.param .u64 in, .param .u64 out, .param .u64 one)
+{
+    .reg .b32 i, block, threads, thread;
+    .reg .b64 from, to, first, from_i;
+    .reg .f32 x;
+    .reg .pred p;
+    ld.param.u64 from, [in];
+    ld.param.u64 to, [out];
+    ld.param.u64 first, [one];
+    mov.u32 block, %ctaid.x;
+    mov.u32 threads, %ntid.x;
+    mov.u32 thread, %tid.x;
+    mad.lo.s32 i, block, threads, thread;
+    mad.wide.s32 from_i, i, 4, from;
+    ld.global.nc.f32 x, [from_i];
+    add.f32 x, x, x;
+    mad.wide.s32 to, i, 4, to;
+    st.global.f32 [to], x;
+    setp.ne.s32 p, i, 0;
+    @p ret;
+    ld.global.nc.f32 x, [from+4];
+    st.global.f32 [first], x;
+    ret;
+}
+"""
+"""Of blockIdx * blockDim + threadIdx == 0, LLVM makes (blockIdx * blockDim | threadIdx) == 0."""
 THREADS = 70
 
 
@@ -154,10 +184,10 @@ def test_value_that_is_used_behind_the_code_stays(gpu: Rig) -> None:
     assert gpu.variable("datum").view(np.int32).tolist() == [3301]
 
 
-def final_code(folder: Path, kernel: str) -> str:
-    """LLVM's code of a kernel of `SOURCE` in its final form."""
-    job = CpuEngine.compile_job("CUDA_SOURCE", SOURCE.encode(), (), {})
-    (folder / job.input_name).write_text(SOURCE)
+def final_code(folder: Path, kernel: str, source: str = SOURCE, kind: str = "CUDA_SOURCE") -> str:
+    """LLVM's code of a kernel in its final form."""
+    job = CpuEngine.compile_job(kind, source.encode(), (), {})
+    (folder / job.input_name).write_text(source)
     argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
     subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
     return (folder / "ir").read_text().split(f"@{kernel}.region0(")[1].split("\n}\n")[0]
@@ -188,8 +218,20 @@ def test_lone_threads_whose_code_ends_alike(gpu: Rig, threads: int) -> None:
     assert rim.tolist() == [15, 48 if threads > 15 else -1, 90 if threads > 40 else -1] * 3
 
 
-def test_code_that_ends_alike_is_taken_out_of_the_loop(tmp_path: Path) -> None:
-    code = final_code(tmp_path, "ends_alike")
+def test_first_thread_of_the_grid(gpu: Rig) -> None:
+    values = np.arange(4 * 50, dtype=np.float32) * 3
+    out, one = gpu.array(4 * 50, np.float32), gpu.array(1, np.float32, 10)
+    gpu.load_ptx(FIRST_OF_GRID)
+    gpu.launch("first_of_grid", 4, 50, gpu.array(4 * 50, np.float32, values), out, one)
+    assert out.tolist() == (values * 2).tolist()
+    assert one.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "kind"), [("ends_alike", SOURCE, "CUDA_SOURCE"), ("first_of_grid", FIRST_OF_GRID, "PTX")]
+)
+def test_code_of_lone_threads_is_taken_out_of_the_loop(tmp_path: Path, name: str, source: str, kind: str) -> None:
+    code = final_code(tmp_path, name, source, kind)
     assert "masked.scatter" not in code
     assert "x float> @llvm.masked.gather" not in code
 

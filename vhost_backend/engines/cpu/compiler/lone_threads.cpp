@@ -201,29 +201,46 @@ class LoneBlock
     {
         const auto *compare = llvm::dyn_cast<llvm::ICmpInst>(condition);
         if (compare != nullptr && round_ == nullptr && compare->isEquality() &&
-            wanted == (compare->getPredicate() == llvm::CmpInst::ICMP_EQ))
+            wanted == (compare->getPredicate() == llvm::CmpInst::ICMP_EQ)) {
             if ((round_ = round_of(*compare)) != nullptr)
                 return;
+            round_ = round_of_parts(*compare);
+        }
         conditions_.push_back({condition, wanted});
+    }
+
+    /// Number of the only round in which a part of a number is zero, as all of them are then: LLVM makes (a | b) == 0
+    /// of a + b == 0. Null if it is not known.
+    const llvm::SCEV *round_of_parts(const llvm::ICmpInst &compare)
+    {
+        const auto *whole = llvm::dyn_cast<llvm::BinaryOperator>(compare.getOperand(0));
+        const auto *zero = llvm::dyn_cast<llvm::ConstantInt>(compare.getOperand(1));
+        if (whole == nullptr || whole->getOpcode() != llvm::Instruction::Or || zero == nullptr || !zero->isZero())
+            return nullptr;
+        const llvm::SCEV *round = round_of(whole->getOperand(0), compare.getOperand(1));
+        return round != nullptr ? round : round_of(whole->getOperand(1), compare.getOperand(1));
     }
 
     /// Number of the only round in which both sides are equal; null if it is not known.
     const llvm::SCEV *round_of(const llvm::ICmpInst &compare)
     {
+        const llvm::SCEV *round = round_of(compare.getOperand(0), compare.getOperand(1));
+        return round != nullptr ? round : round_of(compare.getOperand(1), compare.getOperand(0));
+    }
+
+    /// Number of the only round in which a value that counts the rounds is the other one; null if it is not known.
+    const llvm::SCEV *round_of(llvm::Value *counts, llvm::Value *other)
+    {
         llvm::ScalarEvolution &evolution = known_.evolution;
-        if (!compare.getOperand(0)->getType()->isIntegerTy() ||
-            compare.getOperand(0)->getType()->getIntegerBitWidth() < MIN_BITS)
+        if (!counts->getType()->isIntegerTy() || counts->getType()->getIntegerBitWidth() < MIN_BITS)
             return nullptr;
-        for (unsigned side = 0; side < 2; side++) {
-            const auto *counter = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(compare.getOperand(side)));
-            const llvm::SCEV *bound = evolution.getSCEV(compare.getOperand(1 - side));
-            if (counter == nullptr || counter->getLoop() != &loop_ || !counter->isAffine() ||
-                !counter->getStepRecurrence(evolution)->isOne() || !evolution.isLoopInvariant(bound, &loop_))
-                continue;
-            const llvm::SCEV *round = evolution.getMinusSCEV(bound, counter->getStart());
-            return expander_.isSafeToExpandAt(round, loop_.getLoopPreheader()->getTerminator()) ? round : nullptr;
-        }
-        return nullptr;
+        const auto *counter = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(counts));
+        const llvm::SCEV *bound = evolution.getSCEV(other);
+        if (counter == nullptr || counter->getLoop() != &loop_ || !counter->isAffine() ||
+            !counter->getStepRecurrence(evolution)->isOne() || !evolution.isLoopInvariant(bound, &loop_))
+            return nullptr;
+        const llvm::SCEV *round = evolution.getMinusSCEV(bound, counter->getStart());
+        return expander_.isSafeToExpandAt(round, loop_.getLoopPreheader()->getTerminator()) ? round : nullptr;
     }
 
     bool has_movable_code()

@@ -110,8 +110,10 @@ void lower_mad(Instruction &i)
     Value *product = multiply(i, type, part), *addend = i.in(3, result), *sum;
     if (saturate)
         sum = i.b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, product, addend);
-    else
+    else if (use || note)
         sum = add_with_carry(i, product, addend, false, use, note);
+    else
+        sum = i.b.CreateAdd(product, addend); // as one of add, so that it may be an address (pointers.cpp)
     i.low.write(i.operand(0), sum, result);
 }
 
