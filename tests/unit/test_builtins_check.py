@@ -186,6 +186,28 @@ def test_some_functions_work_in_place_but_not_shifted(name: str) -> None:
         rig.check(builtin, rig.pack(builtin, {"in": 0x1000, "out": 0x1008} | lengths))
 
 
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("math.convert_b8", "a"),
+        ("math.negative_f16", "a"),
+        ("math.add_f32", "b"),
+        ("math.multiply_c128", "a"),
+        ("math.where_b8", "condition"),
+        ("math.where_f64", "b"),
+    ],
+)
+def test_places_of_an_array_are_no_more_than_there_are_addresses(name: str, array: str) -> None:
+    """The number of places up to the last one would be 2^64, which is 0 again."""
+    builtin = rig.named(name)
+    shape = {"shape0": 1, "shape1": 1, "shape2": 2, "shape3": 1 << 24}
+    addresses = {param.name: 1 << (40 + i) for i, param in enumerate(rig.params_of(builtin)) if param.use}
+    strides = {f"{array}_stride2": (1 << 40) - 1, f"{array}_stride3": 1 << 40}
+    assert (1 << 40) - 1 + ((1 << 24) - 1 << 40) == (1 << 64) - 1
+    with pytest.raises(rig.RefusedError, match=f"^{array} takes more bytes than there are addresses"):
+        rig.check(builtin, rig.pack(builtin, shape | addresses | strides))
+
+
 def test_small_calls_are_one_block() -> None:
     builtin = rig.named("sort.unique_f32")
     x, out, count = (rig.Buffer(bytes(400)), rig.Buffer(bytes(400)), rig.Buffer(bytes(8)))

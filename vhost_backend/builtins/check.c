@@ -187,7 +187,7 @@ bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, uint32_
                        const int64_t *strides)
 {
     struct vgc_rows all = {.address = *address, .rows = 1};
-    uint64_t last = 0, distance;
+    uint64_t last = 0, distance, count;
     for (uint32_t i = 0; i < VGC_BUILTIN_RANK; i++) {
         if (!vgc_check_number(check, &strides[i], 0, VGC_BUILTIN_LONGEST, ""))
             return false;
@@ -195,7 +195,7 @@ bool vgc_check_strided(struct vgc_check *check, const uint64_t *address, uint32_
             __builtin_add_overflow(last, distance, &last))
             return vgc_check_refuse(check, "%s takes more bytes than there are addresses", name_of(check, address));
     }
-    if (__builtin_mul_overflow(last + 1, (uint64_t)bytes, &all.row_bytes))
+    if (__builtin_add_overflow(last, 1, &count) || __builtin_mul_overflow(count, (uint64_t)bytes, &all.row_bytes))
         return vgc_check_refuse(check, "%s takes more bytes than there are addresses", name_of(check, address));
     return add(check, address, &all, bytes > 8 ? 8 : bytes);
 }
