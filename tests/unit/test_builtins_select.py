@@ -52,6 +52,28 @@ def test_items_by_index(size: int, count: int, pes: int) -> None:
     assert np.array_equal(take(items, indices, pes), np.take(items, indices, axis=0))
 
 
+@pytest.mark.parametrize("size", [65_536, 65_537, 150_000])
+@pytest.mark.parametrize("pes", rig.PES)
+def test_long_items_by_index(size: int, pes: int) -> None:
+    items, indices = rows(5, size), np.array([3, -1, 3, 0])
+    assert np.array_equal(take(items, indices, pes), np.take(items, indices, axis=0))
+    with pytest.raises(rig.FailedError, match="an index"):
+        take(items, np.array([3, -6]), pes)
+
+
+def test_one_item_is_taken_by_many_blocks() -> None:
+    """Otherwise one block would copy all memory of a VM, and nothing else could have its turn."""
+    addresses = {"in": 1 << 40, "indices": 1 << 41, "out": 1 << 42}
+    builtin = rig.named("select.take_i64")
+    block = rig.pack(builtin, {"n": 1, "item_bytes": 1 << 30, "num_indices": 1} | addresses)
+    rig.check(builtin, block)
+    steps = rig.ffi.new("struct vgc_cpu_step[]", 64)
+    workspace = rig.Buffer(bytes(rig.lib().vgc_cpu_builtin_workspace(builtin, block, 3)))
+    pointer = rig.ffi.cast("void *", workspace.address)
+    assert rig.lib().vgc_cpu_builtin_plan(builtin, block, pointer, 3, steps) == 1
+    assert steps[0].blocks > 100
+
+
 @pytest.mark.parametrize("index", [5, -6, 2**62, -(2**63)])
 def test_index_of_no_item_fails_the_call(index: int) -> None:
     with pytest.raises(rig.FailedError, match="an index is less than -n, or n or more"):

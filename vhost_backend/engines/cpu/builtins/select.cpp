@@ -66,12 +66,22 @@ void plan_nonzero(Plan &plan, const void *params)
 /* ---- items by index --------------------------------------------------------------------------------------------- */
 
 constexpr const char *NO_ITEM = "an index is less than -n, or n or more";
+constexpr uint64_t PIECE = 1 << 16; /* bytes of longer items that are copied at once */
 
 struct TakeCall {
     vgc_take_params p;
     Head *head;
-    Split split;
+    Split split; /* of items, or of all their pieces */
 };
+
+/* The item that an index names; null: it names no item. */
+const char *find_item(const vgc_take_params &p, uint64_t index_number)
+{
+    auto n = static_cast<uint64_t>(p.n);
+    auto index = static_cast<uint64_t>(read_once(at<const int64_t>(p.indices) + index_number));
+    uint64_t place = index < n ? index : index + n; /* negative ones wrap around */
+    return place < n ? at<const char>(p.in) + place * static_cast<uint64_t>(p.item_bytes) : nullptr;
+}
 
 /* Copies an item; the compiler knows the size of some. */
 template <uint64_t BYTES> void copy_item(const char *from, char *to, uint64_t bytes)
@@ -82,13 +92,32 @@ template <uint64_t BYTES> void copy_item(const char *from, char *to, uint64_t by
 template <uint64_t BYTES> void take_items(const TakeCall &call, uint64_t block)
 {
     const vgc_take_params &p = call.p;
-    auto n = static_cast<uint64_t>(p.n), bytes = static_cast<uint64_t>(p.item_bytes);
+    auto bytes = static_cast<uint64_t>(p.item_bytes);
     for (uint64_t i = call.split.begin(block); i < call.split.end(block); i++) {
-        auto index = static_cast<uint64_t>(read_once(at<const int64_t>(p.indices) + i));
-        uint64_t place = index < n ? index : index + n; /* negative ones wrap around */
-        if (place >= n)
+        const char *item = find_item(p, i);
+        if (item == nullptr)
             return fail(call.head, NO_ITEM);
-        copy_item<BYTES>(at<const char>(p.in) + place * bytes, at<char>(p.out) + i * bytes, bytes);
+        copy_item<BYTES>(item, at<char>(p.out) + i * bytes, bytes);
+    }
+}
+
+/* Pieces of each item. */
+uint64_t pieces_of(const vgc_take_params &p)
+{
+    return (static_cast<uint64_t>(p.item_bytes) + PIECE - 1) / PIECE;
+}
+
+/* Takes long items piece by piece, so that blocks are short. */
+void take_pieces(const TakeCall &call, uint64_t block)
+{
+    const vgc_take_params &p = call.p;
+    uint64_t bytes = static_cast<uint64_t>(p.item_bytes), pieces = pieces_of(p);
+    for (uint64_t i = call.split.begin(block); i < call.split.end(block); i++) {
+        uint64_t number = i / pieces, begin = i % pieces * PIECE;
+        const char *item = find_item(p, number);
+        if (item == nullptr)
+            return fail(call.head, NO_ITEM);
+        std::memcpy(at<char>(p.out) + number * bytes + begin, item + begin, std::min(PIECE, bytes - begin));
     }
 }
 
@@ -100,9 +129,12 @@ template <uint64_t BYTES> void add_take(Plan &plan, const TakeCall &call)
 void plan_take(Plan &plan, const void *params)
 {
     const auto &p = *static_cast<const vgc_take_params *>(params);
-    double ns = 1.5 + 0.1 * static_cast<double>(p.item_bytes);
-    plan.expect(ns * static_cast<double>(p.num_indices));
-    TakeCall call = {p, plan.head(), plan.split(static_cast<uint64_t>(p.num_indices), ns)};
+    uint64_t pieces = pieces_of(p);
+    double item_ns = 1.5 + 0.1 * static_cast<double>(p.item_bytes), ns = item_ns / static_cast<double>(pieces);
+    plan.expect(item_ns * static_cast<double>(p.num_indices));
+    TakeCall call = {p, plan.head(), plan.split(static_cast<uint64_t>(p.num_indices) * pieces, ns)};
+    if (pieces > 1)
+        return plan.add<take_pieces>(call.split.blocks(), plan.keep(call));
     switch (p.item_bytes) {
     case 1:
         return add_take<1>(plan, call);
