@@ -33,6 +33,8 @@ TABLE: Final = builtins_rig.ROOT / "vhost_backend/builtins"
 CACHE: Final = builtins_rig.ROOT / "build/cuda-builtins"
 MOST_LAUNCHES: Final = 64
 MOST_PARAMS: Final = 256
+GUARD: Final = 1 << 16
+"""Bytes of a canary before and behind the workspace."""
 
 _ffi: Final = cffi.FFI()
 _ffi.cdef(codegen.declarations(FOLDER / "cuda_builtins.h"))
@@ -115,7 +117,8 @@ class Side:
     ) -> None:
         """Plans a checked call for `pes` SMs, launches it, and reads its status; like `builtins_rig.run`."""
         size, _ = plan(builtin, block, pes, 0)
-        workspace = builtins_rig.Buffer(random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0)))
+        content = random.Random(seed).randbytes(min(size, 4096)) + bytes(max(size - 4096, 0))
+        workspace = builtins_rig.Buffer(content, guard=GUARD)
         for i, launch in enumerate(plan(builtin, block, pes, workspace.address)[1]):
             self.launch(launch)
             if after_step is not None:

@@ -178,15 +178,17 @@ __device__ inline void find_offsets(const sort_call &call)
 struct None {
 };
 
-/* Moves the elements of a tile, in `tile` by digits, to where these go on. */
+/* Moves the elements of a tile, in `tile` by digits, to where these go on in a row of `n`. Bits in the VM's memory may
+ * have changed since their digits were counted: those for which there is no place are dropped. */
 template <class B>
 __device__ void write_tile(const B *tile, u32 count, const Ranking &ranking, const u64 *offsets,
-                           const u32 (&digits)[SORT_ITEMS], B *to)
+                           const u32 (&digits)[SORT_ITEMS], B *to, u64 n)
 {
     for (u32 i = 0; i < SORT_ITEMS; i++) {
-        u32 place = threadIdx.x + i * THREADS;
-        if (place < count)
-            to[offsets[digits[i]] + place - ranking.begins[digits[i]]] = tile[place];
+        u32 from = threadIdx.x + i * THREADS;
+        u64 place = offsets[digits[i]] + from - ranking.begins[digits[i]];
+        if (from < count && place < n)
+            to[place] = tile[from];
     }
 }
 
@@ -221,13 +223,13 @@ template <class B, class P> __device__ void move(const sort_call &call)
             __syncthreads();
             for (u32 i = 0; i < SORT_ITEMS; i++)
                 digits[i] = digit_of(tile.bits[threadIdx.x + i * THREADS], call.shift);
-            write_tile(tile.bits, count, ranking, offsets, digits, at<B>(call.next_bits) + row);
+            write_tile(tile.bits, count, ranking, offsets, digits, at<B>(call.next_bits) + row, call.n);
             __syncthreads();
             if constexpr (HAS_PLACES) {
                 for (u32 i = 0; i < SORT_ITEMS; i++)
                     tile.places[ranks[i]] = own_places[i];
                 __syncthreads();
-                write_tile(tile.places, count, ranking, offsets, digits, at<P>(call.next_places) + row);
+                write_tile(tile.places, count, ranking, offsets, digits, at<P>(call.next_places) + row, call.n);
                 __syncthreads();
             }
             offsets[threadIdx.x] += ranking.totals[threadIdx.x];
