@@ -152,3 +152,70 @@ def test_divisor_that_becomes_zero_is_no_fault(name: str, dtype: str) -> None:
     builtin = rig.named(f"math.{name}_{dtype}")
     with changing(buffers["b"], DTYPES[dtype], (0, -1 if least < 0 else 1)):
         call_often(builtin, packed(builtin, buffers, **strides), buffers)
+
+
+@pytest.mark.parametrize("n", [300, 2_000_000])
+@pytest.mark.parametrize("counted", ["none", "some", "all"])
+def test_positions_of_what_becomes_true_after_it_was_counted_stay_in_their_memory(n: int, counted: str) -> None:
+    flags = (np.random.default_rng(n).random(n) < {"none": 0, "some": 0.5, "all": 1}[counted]).astype(np.uint8)
+    arrays: dict[str, Array] = {"in": flags, "out": np.full(n, -1, np.int64), "count": np.zeros(1, np.int64)}
+    buffers = buffers_of(arrays)
+    builtin = rig.named("select.nonzero_b8")
+    rig.run(builtin, packed(builtin, buffers, n=n), after_step=lambda _: inside(buffers["in"], np.uint8).fill(255))
+    assert inside(buffers["count"], np.int64)[0] == flags.sum()
+    positions = inside(buffers["out"], np.int64)
+    assert np.all((positions >= -1) & (positions < n))
+    for name in ("out", "count"):
+        buffers[name].check(written=True)
+
+
+@pytest.mark.parametrize("n", [100_000])
+def test_truth_that_changes_is_found_in_its_memory(n: int) -> None:
+    arrays: dict[str, Array] = {
+        "in": np.zeros(n, np.uint8),
+        "out": np.zeros(n, np.int64),
+        "count": np.zeros(1, np.int64),
+    }
+    buffers = buffers_of(arrays)
+    builtin = rig.named("select.nonzero_b8")
+    block = packed(builtin, buffers, n=n)
+    with changing(buffers["in"], np.uint8, (0, 2)):
+        for _ in range(20):
+            call_often(builtin, block, buffers, 1)
+            positions, count = inside(buffers["out"], np.int64), inside(buffers["count"], np.int64)[0]
+            assert np.all((positions >= 0) & (positions < n))
+            assert 0 <= count <= n
+
+
+@pytest.mark.parametrize("size", [1, 8, 12, 70_000])
+@pytest.mark.parametrize("most_bytes", [1 << 20])
+def test_indices_that_change_name_items_alone(size: int, most_bytes: int) -> None:
+    n, count = 10, most_bytes // size
+    items = np.full(n * size, 7, np.uint8)
+    arrays: dict[str, Array] = {
+        "in": items,
+        "indices": np.zeros(count, np.int64),
+        "out": np.full(count * size, 7, np.uint8),
+    }
+    buffers = buffers_of(arrays)
+    builtin = rig.named("select.take_i64")
+    block = packed(builtin, buffers, n=n, item_bytes=size, num_indices=count)
+    with changing(buffers["indices"], np.int64, (n - 1, n + (1 << 20) // size // 2)):
+        for _ in range(20):
+            call_often(builtin, block, buffers, 1)
+            assert np.all(inside(buffers["out"], np.uint8) == 7)  # canaries are not
+
+
+@pytest.mark.parametrize("dtype", ["b8", "f16", "f32", "f64"])
+@pytest.mark.parametrize("n", [100_000])
+def test_condition_that_changes_chooses_among_two(dtype: str, n: int) -> None:
+    ones, zeros = np.ones(n, DTYPES[dtype]), np.zeros(n, DTYPES[dtype])
+    buffers = buffers_of({"condition": np.zeros(n, np.uint8), "a": ones, "b": zeros, "out": zeros})
+    shape = {"shape0": 1, "shape1": 1, "shape2": 1, "shape3": n}
+    strides = {"condition_stride3": 1, "a_stride3": 1, "b_stride3": 1}
+    builtin = rig.named(f"math.where_{dtype}")
+    block = packed(builtin, buffers, **shape, **strides)
+    with changing(buffers["condition"], np.uint8, (0, 255)):
+        for _ in range(20):
+            call_often(builtin, block, buffers, 1)
+            assert np.all(np.isin(inside(buffers["out"], ones.dtype), (0, 1)))

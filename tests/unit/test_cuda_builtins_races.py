@@ -17,6 +17,18 @@ pytestmark = pytest.mark.usefixtures("cuda_builtins")
 test_sorted_runs_that_change_between_steps_are_merged_in_their_memory = with_values(
     cases.test_sorted_runs_that_change_between_steps_are_merged_in_their_memory, n=[6000]
 )
+test_positions_of_what_becomes_true_after_it_was_counted_stay_in_their_memory = with_values(
+    cases.test_positions_of_what_becomes_true_after_it_was_counted_stay_in_their_memory, n=[300, 5000]
+)
+test_truth_that_changes_is_found_in_its_memory = with_values(
+    cases.test_truth_that_changes_is_found_in_its_memory, n=[2000]
+)
+test_indices_that_change_name_items_alone = with_values(
+    cases.test_indices_that_change_name_items_alone, size=[1, 12], most_bytes=[10_000]
+)
+test_condition_that_changes_chooses_among_two = with_values(
+    cases.test_condition_that_changes_chooses_among_two, n=[2000]
+)
 
 
 @pytest.mark.parametrize("name", ["sort.keys_i32", "sort.keys_f64", "sort.unique_u32", "sort.unique_i64"])
