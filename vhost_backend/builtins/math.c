@@ -254,6 +254,7 @@ static int check_where(const struct vgc_builtin *builtin, const void *params, st
 #define QUOTIENTS "complex numbers: 8 roundings of the quotient of the absolute values"
 #define ZEROS "NaN if either is; of 0.0 and -0.0 either may be the result"
 #define NO_DIVISOR "0 where b is 0"
+#define COPIED "elements are copied as they are: bytes of b8 other than 0 and 1, too"
 
 static const struct vgc_builtin BUILTINS[] = {
     ALL(BINARY_ROW, "add", ADD, "sums", NULL, WRAPS, ROUNDED),
@@ -298,8 +299,8 @@ static const struct vgc_builtin BUILTINS[] = {
         "floats are rounded towards 0 to integers; those out of range become the least or the largest, and NaN 0; all "
         "but 0 become true",
         CONVERTED, CONVERTED),
-    ALL_AND_BOOL(WHERE_ROW, "where", WHERE, "elements of a where a condition is true, and of b elsewhere", NULL, EXACT,
-                 EXACT),
+    ALL_AND_BOOL(WHERE_ROW, "where", WHERE, "elements of a where a condition is true, and of b elsewhere", COPIED,
+                 EXACT, EXACT),
     COMPLEX(UNARY_ROW, "conjugate", CONJUGATE, "complex conjugates", NULL, EXACT),
     COMPLEX(REAL_ROW, "angle", ANGLE, "angles to the positive real axis, in radians", NULL, FOUR),
     COMPLEX(JOIN_ROW, "join", JOIN, "complex numbers of real parts and imaginary parts", NULL, EXACT),
