@@ -87,8 +87,10 @@ def test_a_graph_with_a_wrong_call_is_refused(rig: Rig) -> None:
 
 
 def test_ids_that_are_none_are_not_found(rig: Rig) -> None:
-    context = rig.context()
-    for number in (SERIAL << 16, SERIAL << 16 | 0xFFFF, SERIAL << 16 | 4):
+    """Those of functions for types that they do not have are among them."""
+    context, known = rig.context(), set(ids_of(rig).values())
+    numbers = [SERIAL << 16 | place for place in (*range(max(known) + 20 & 0xFFFF), 0xFFFF)]
+    for number in set(numbers) - known:
         reply = rig.driver.request(Opcode.LAUNCH, {"function": number, **ONE}, context=context, writable_len=4096)
         assert reply.status is Status.NOT_FOUND
 
