@@ -124,7 +124,7 @@ FIRST_OF_GRID = """
     ret;
 }
 """
-"""Of blockIdx * blockDim + threadIdx == 0, LLVM makes (blockIdx * blockDim | threadIdx) == 0."""
+"""LLVM makes (blockIdx * blockDim | threadIdx) == 0 of blockIdx * blockDim + threadIdx == 0."""
 THREADS = 70
 
 
