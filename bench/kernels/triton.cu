@@ -4,7 +4,7 @@
 
 using namespace nvcuda;
 
-extern "C" __global__ void add(const float *x, const float *y, float *out, int n)
+extern "C" __global__ void triton_add(const float *x, const float *y, float *out, int n)
 {
     const int from = blockIdx.x * 1024 + threadIdx.x;
     for (int i = from; i < from + 1024 && i < n; i += 128)
@@ -24,7 +24,7 @@ template <class Join> __device__ float of_block(float value, Join join)
     return join(join(warps[0], warps[1]), join(warps[2], warps[3]));
 }
 
-extern "C" __global__ void softmax(const float *x, float *out, int columns)
+extern "C" __global__ void triton_softmax(const float *x, float *out, int columns)
 {
     const float *row = x + blockIdx.x * columns;
     float values[8], most = -INFINITY, sum = 0;
@@ -43,7 +43,7 @@ extern "C" __global__ void softmax(const float *x, float *out, int columns)
 }
 
 // Each of four warps has 32 x 32 of the block's tile of 64 x 64.
-extern "C" __global__ void matmul(const __half *a, const __half *b, float *c, int n, int k)
+extern "C" __global__ void triton_matmul(const __half *a, const __half *b, float *c, int n, int k)
 {
     __shared__ __half tile_a[64 * 32], tile_b[32 * 64];
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[2][2];

@@ -57,7 +57,7 @@ def _on_device(lab: Lab, device: Device, work: Work, *, triton: bool, cleanup: E
     arguments += [np.int32(size).tobytes() for size in work.sizes]
     about = LAUNCHES[work.name]
     launch = device.launch(
-        device.function(program, work.name),
+        device.function(program, work.name if triton else f"triton_{work.name}"),
         work.grid,
         (about["block"],),
         arguments + SCRATCH if triton else arguments,
