@@ -67,18 +67,28 @@ def nvrtc_headers() -> list[str]:
     return [f"-I{folder}" for folder in kit.include_dirs]
 
 
+def nvcc(folder: Path, *words: str) -> None:
+    """Runs nvcc, which does not run with preloaded sanitizers."""
+    kit = toolkit()
+    assert kit is not None
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    done = subprocess.run(
+        [str(kit.nvcc), *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_S,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def nvcc_ptx(source: str, *options: str) -> str:
-    """The module that nvcc makes of a source; nvcc does not run with preloaded sanitizers."""
-    found = toolkit()
-    assert found is not None
+    """The module that nvcc makes of a source."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "source.cu").write_text(source)
-        command = [str(found.nvcc), "-ptx", "-arch=sm_80", *options, "-o", "module.ptx", "source.cu"]
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_AFTER_S
-        )
-        assert done.returncode == 0, done.stderr
+        nvcc(Path(folder), "-ptx", "-arch=sm_80", *options, "-o", "module.ptx", "source.cu")
         return Path(folder, "module.ptx").read_text()
 
 

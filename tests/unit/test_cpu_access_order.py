@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_code import kernel_code, llvm_code
 from tests.unit.cpu_rig import Rig, rig
-from vhost_backend.engines.cpu import CpuEngine
 
 SOURCE = r"""
 #define KERNEL extern "C" __global__ void
@@ -82,11 +79,7 @@ def test_structures_are_changed_in_place_member_by_member(gpu: Rig) -> None:
     assert points.tolist() == expected.tolist()
 
 
-def test_loads_before_all_stores_are_wide(tmp_path: Path) -> None:
-    job = CpuEngine.compile_job("CUDA_SOURCE", SOURCE.encode(), (), {})
-    (tmp_path / job.input_name).write_text(SOURCE)
-    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
-    code = (tmp_path / "ir").read_text().split("@loads_first.region0(")[1].split("\n}\n")[0]
+def test_loads_before_all_stores_are_wide() -> None:
+    code = kernel_code(llvm_code(SOURCE), "loads_first")
     assert "freeze" not in code.split("thread:")[-1]
     assert "@llvm.masked.gather" not in code

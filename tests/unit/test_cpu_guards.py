@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_code import kernel_code, llvm_code
 from tests.unit.cpu_rig import Rig, rig
-from vhost_backend.engines.cpu.engine import CpuEngine
 
 BLOCK = 48
 COMPARISONS = {
@@ -160,19 +157,10 @@ BEGINNINGS = {
 }
 
 
-def final_code(source: str, kernel: str, folder: Path) -> str:
-    """LLVM's code of a kernel in its final form."""
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
-    (folder / job.input_name).write_text(source)
-    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
-    return (folder / "ir").read_text().split(f"@{kernel}.region0(")[1].split("\n}\n")[0]
-
-
 @pytest.mark.parametrize("name", BEGINNINGS)
-def test_row_of_which_no_thread_passes_its_first_guard_is_passed_over(name: str, tmp_path: Path) -> None:
+def test_row_of_which_no_thread_passes_its_first_guard_is_passed_over(name: str) -> None:
     source = f'extern "C" __global__ void {name}(int n, const float *in, float *out) {{ {BEGINNINGS[name]} }}\n'
-    row = final_code(source, name, tmp_path).split("\nrow:")[1].split("\n\n")[0]
+    row = kernel_code(llvm_code(source), name).split("\nrow:")[1].split("\n\n")[0]
     assert row.endswith("label %row.end")
 
 
@@ -202,9 +190,9 @@ def test_guards_of_threads_with_several_elements(gpu: Rig, name: str, threads: i
         assert out.tolist() == np.where(inside, expected.reshape(-1), -1).tolist(), f"base {base}, n {n}"
 
 
-def test_rows_whose_threads_pass_all_their_guards_have_no_masks(tmp_path: Path) -> None:
+def test_rows_whose_threads_pass_all_their_guards_have_no_masks() -> None:
     # four neighbours of each thread at once
-    assert "%wide.vec = load <" in final_code(SOURCE, "plain_four", tmp_path)
+    assert "%wide.vec = load <" in kernel_code(llvm_code(SOURCE), "plain_four")
 
 
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 31, 33, 48])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_code import kernel_code, llvm_code
 from tests.unit.cpu_rig import Rig, rig
-from vhost_backend.engines.cpu import CpuEngine
 
 SOURCE = r"""
 #define EXPORT extern "C" __global__ void
@@ -184,17 +181,8 @@ def test_value_that_is_used_behind_the_code_stays(gpu: Rig) -> None:
     assert gpu.variable("datum").view(np.int32).tolist() == [3301]
 
 
-def final_code(folder: Path, kernel: str, source: str = SOURCE, kind: str = "CUDA_SOURCE") -> str:
-    """LLVM's code of a kernel in its final form."""
-    job = CpuEngine.compile_job(kind, source.encode(), (), {})
-    (folder / job.input_name).write_text(source)
-    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
-    return (folder / "ir").read_text().split(f"@{kernel}.region0(")[1].split("\n}\n")[0]
-
-
-def test_release_stays_behind_what_it_publishes(tmp_path: Path) -> None:
-    code = final_code(tmp_path, "published")
+def test_release_stays_behind_what_it_publishes() -> None:
+    code = kernel_code(llvm_code(SOURCE), "published")
     assert code.index("store i32 42") < code.index("store atomic i32 1")
 
 
@@ -230,8 +218,8 @@ def test_first_thread_of_the_grid(gpu: Rig) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "kind"), [("ends_alike", SOURCE, "CUDA_SOURCE"), ("first_of_grid", FIRST_OF_GRID, "PTX")]
 )
-def test_code_of_lone_threads_is_taken_out_of_the_loop(tmp_path: Path, name: str, source: str, kind: str) -> None:
-    code = final_code(tmp_path, name, source, kind)
+def test_code_of_lone_threads_is_taken_out_of_the_loop(name: str, source: str, kind: str) -> None:
+    code = kernel_code(llvm_code(source, kind), name)
     assert "masked.scatter" not in code
     assert "x float> @llvm.masked.gather" not in code
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
-from tests.limits import HANGS_AFTER_S
+from tests.unit.cpu_code import kernel_code, llvm_code
 from tests.unit.cpu_rig import Rig, rig
 from tests.unit.test_cpu_ptx_floats import FORMATS
-from vhost_backend.engines.cpu import CpuEngine
 
 SUMS: Final = [(252.0, 12582913.0), (-252.0, 12582913.0), (1.5, -3.0), (1.0, 2.0), (3.0, 5.0), (0.1, 1.0), (-1e6, 3e6)]
 """Constant factors and addends; the addend is more than twice the product, about as large, or smaller."""
@@ -98,12 +95,7 @@ def test_sums_led_by_a_constant_are_exact(gpu: Rig, index: int, mode: str) -> No
     assert found == expected
 
 
-def test_whole_parts_take_no_doubles(tmp_path: Path) -> None:
-    job = CpuEngine.compile_job("CUDA_SOURCE", SOURCE.encode(), (), {})
-    (tmp_path / job.input_name).write_text(SOURCE)
-    argv = [*job.argv[:1], "--dump-ir", str(tmp_path / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=tmp_path, check=True, timeout=HANGS_AFTER_S)
-    text = (tmp_path / "ir").read_text()
+def test_whole_parts_take_no_doubles() -> None:
+    text = llvm_code(SOURCE)
     for name, has_doubles in (("sum_rm_0", False), ("sum_rz_1", False), ("sum_rp_5", True), ("power", False)):
-        code = text.split(f"@{name}.region0(")[1].split("\n}\n")[0]
-        assert ("double" in code) is has_doubles, name
+        assert ("double" in kernel_code(text, name)) is has_doubles, name

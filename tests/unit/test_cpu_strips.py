@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.limits import HANGS_AFTER_S
 from tests.unit.control_rig import control_rig
+from tests.unit.cpu_code import llvm_code
 from tests.unit.cpu_rig import Rig, rig
 from vhost_backend._dataplane import lib
-from vhost_backend.engines.cpu import CpuEngine
 from virtio_proto.control.records import Function
 
 PARAMETERS = "(int n, int *__restrict__ out)"
@@ -83,19 +80,14 @@ def test_every_thread_of_a_grid_runs_once(gpu: Rig, name: str, block: tuple[int,
     assert np.array_equal(out, expected)
 
 
-def runs_in_strips(name: str, folder: Path) -> bool:
+def runs_in_strips(name: str) -> bool:
     """True if the kernel's code takes rows of several blocks."""
-    source = kernel(name)
-    job = CpuEngine.compile_job("CUDA_SOURCE", source.encode(), (), {})
-    (folder / job.input_name).write_text(source)
-    argv = [*job.argv[:1], "--dump-ir", str(folder / "ir"), *job.argv[1:]]
-    subprocess.run(argv, cwd=folder, check=True, timeout=HANGS_AFTER_S)
-    return "%row.threads" in (folder / "ir.before").read_text()
+    return "%row.threads" in llvm_code(kernel(name), before=True)
 
 
 @pytest.mark.parametrize("name", [*STRIPS, *BLOCKS])
-def test_only_kernels_that_cannot_notice_run_in_strips(name: str, tmp_path: Path) -> None:
-    assert runs_in_strips(name, tmp_path) == (name in STRIPS)
+def test_only_kernels_that_cannot_notice_run_in_strips(name: str) -> None:
+    assert runs_in_strips(name) == (name in STRIPS)
 
 
 def test_blocks_that_the_control_system_watches_run_one_by_one() -> None:
