@@ -11,20 +11,6 @@ namespace
 
 using llvm::Value;
 
-const unsigned DEEP = 64; // of longer blocks, side by side in vectors, the selection of instructions takes seconds
-
-void keep_loop(llvm::BranchInst &branch)
-{
-    llvm::LLVMContext &context = branch.getContext();
-    const auto text = [&](const char *words) { return llvm::MDString::get(context, words); };
-    auto *no = llvm::ConstantAsMetadata::get(llvm::ConstantInt::getFalse(context));
-    llvm::MDNode *loop =
-        llvm::MDNode::getDistinct(context, {nullptr, llvm::MDNode::get(context, text("llvm.loop.unroll.disable")),
-                                            llvm::MDNode::get(context, {text("llvm.loop.vectorize.enable"), no})});
-    loop->replaceOperandWith(0, loop);
-    branch.setMetadata(llvm::LLVMContext::MD_loop, loop);
-}
-
 using Values = std::vector<Value *>;
 
 /// Builds the function: vectors have an element for each lane, so that those of a register come from memory and go back
@@ -77,9 +63,7 @@ class WarpProduct
         Value *next = b_.CreateNUWAdd(index, b_.getInt64(1));
         index->addIncoming(b_.getInt64(0), before);
         index->addIncoming(next, loop);
-        llvm::BranchInst *again = b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt64(count)), loop, after);
-        if (p_.depth > DEEP)
-            keep_loop(*again);
+        b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt64(count)), loop, after);
         b_.SetInsertPoint(after);
         return results;
     }
