@@ -118,6 +118,14 @@ def test_programs_that_no_image_can_hold_are_refused(text: str, words: str) -> N
     assert re.match(f"vgc-cpucc: error: {words}", outcome(HEADER + text))
 
 
+@pytest.mark.parametrize("body", ["bra {0}", "mov.u32 {0}, 1", "{0}", "add.u32 {0} {0}", "ld.{0} a, [a]"])
+def test_errors_show_both_ends_of_what_is_wrong(body: str) -> None:
+    log = outcome(f"{HEADER}.visible .entry k() {{ {body.format('x' * 100_000)}; }}")
+    assert log.startswith("vgc-cpucc: error: module.ptx:4:")
+    assert " [...] " in log
+    assert len(log) < 3200
+
+
 @pytest.mark.parametrize(
     ("parameters", "call", "words"),
     [
