@@ -8,7 +8,6 @@ import functools
 import os
 import random
 import struct
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -18,7 +17,8 @@ import pytest
 from tests.fakes.units import Unit, pack
 from tests.limits import HANGS_AFTER_S
 from tests.unit.cpu_rig import CompileError, Rig, compile_bytes, rig
-from tests.unit.cuda_compile_rig import needs_nvcc, toolkit
+from tests.unit.cuda_compile_rig import needs_nvcc
+from tests.unit.ptx_compilers import nvcc
 from vhost_backend.compiler.run import CompileLimits, run_compile
 from vhost_backend.engines.containers import elf, fatbin
 from vhost_backend.engines.containers.errors import CompileError as CompileProblem
@@ -48,23 +48,6 @@ PARTS = (
 )
 PTX = "-gencode=arch=compute_{0},code=compute_{0}"
 CUBIN = "-gencode=arch=compute_{0},code=sm_{0}"
-
-
-def nvcc(folder: Path, *words: str) -> None:
-    """Runs nvcc, which does not run with preloaded sanitizers."""
-    kit = toolkit()
-    assert kit is not None
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run(
-        [str(kit.nvcc), *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANGS_AFTER_S,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @functools.cache
@@ -224,6 +207,15 @@ def test_fatbins_are_taken_apart_in_the_sandbox(mode: str) -> None:
     outcome = asyncio.run(run_compile(job, program[:100], limits, "strict"))
     assert not outcome.ok
     assert "the fatbin is damaged" in outcome.log
+
+
+def test_all_modules_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = fat("-arch=compute_80", mode="none")
+    (text,) = modules.modules_of(program)
+    monkeypatch.setattr(fatbin, "MAX_BYTES", 2 * len(text))
+    assert modules.modules_of(program * 2) == [text] * 2
+    with pytest.raises(CompileProblem, match=rf"hold more than {2 * len(text)} bytes of PTX for one program"):
+        modules.modules_of(program * 3)
 
 
 def test_many_sections_that_claim_the_whole_file_take_no_memory() -> None:

@@ -22,7 +22,8 @@ _FLAG_LZ4 = 0x2000
 _FLAG_ZSTD = 0x8000
 _FLAG_THIS_ARCH_ONLY = 0x100000  # sm_90a
 _FLAG_FAMILY = 0x200000  # sm_100f
-_MAX_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
+"""Bytes that a program in a container may have."""
 _KINDS = {PTX: "PTX for sm_", CUBIN: "a cubin for sm_"}
 
 
@@ -57,8 +58,8 @@ class Entry:
         """Bytes of the program, decompressed."""
         if not self.flags & (_FLAG_LZ4 | _FLAG_ZSTD):
             return container[self.start : self.end]
-        if self.expanded_size > _MAX_BYTES:
-            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in an entry; allowed: {_MAX_BYTES}")
+        if self.expanded_size > MAX_BYTES:
+            raise CompileError(f"the fatbin holds {self.expanded_size} bytes in an entry; allowed: {MAX_BYTES}")
         packed = container[self.start : self.start + self.compressed_size]
         expand = lz4.decompress if self.flags & _FLAG_LZ4 else zstd.decompress
         return expand(packed, self.expanded_size)

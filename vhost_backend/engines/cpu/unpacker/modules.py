@@ -25,7 +25,15 @@ def modules_of(program: bytes) -> list[bytes]:
     :raise CompileError: the program is damaged, has no fatbin, or one without PTX for the software GPU.
     """
     containers = _of_object(program) if program.startswith(elf.MAGIC) else fatbin.split(program)
-    return [text for container in containers for text in chosen(container)]
+    found: list[bytes] = []
+    left = fatbin.MAX_BYTES
+    for container in containers:
+        for entry in chosen(container):
+            found.append(entry.payload(container))
+            left -= len(found[-1])
+            if left < 0:
+                raise CompileError(f"the fatbins hold more than {fatbin.MAX_BYTES} bytes of PTX for one program")
+    return found
 
 
 def _of_object(program: bytes) -> list[bytes]:
@@ -41,8 +49,8 @@ def _of_object(program: bytes) -> list[bytes]:
     return [*to_link, *complete]
 
 
-def chosen(container: bytes) -> list[bytes]:
-    """Modules of the newest PTX that the software GPU can run: several, if they are to be linked.
+def chosen(container: bytes) -> list[Entry]:
+    """Entries of the newest PTX that the software GPU can run: several, if they are to be linked.
 
     :raise CompileError: the container has no such module; the text lists what it has.
     """
@@ -54,7 +62,7 @@ def chosen(container: bytes) -> list[bytes]:
             f"{fatbin.listed(found)} (nvcc -gencode arch=compute_{ARCHITECTURE},code=compute_{ARCHITECTURE} adds PTX)"
         )
     newest = max(entry.arch for entry in usable)
-    return [entry.payload(container) for entry in usable if entry.arch == newest]
+    return [entry for entry in usable if entry.arch == newest]
 
 
 def _suits(entry: Entry) -> bool:
