@@ -40,8 +40,8 @@ class Reductions(Group):
     """Reductions of float32, float64, integers of 32 and 64 bits, and bool.
 
     `axis` is one axis, several neighbours, or None for all; `keepdims` leaves them in the result with length 1. Sums and
-    products of integers and bool have 64 bits. Methods raise `errors.InvalidArgument` for other axes, and where no elements have
-    no result.
+    products of integers and bool have 64 bits. Methods raise `errors.InvalidArgument` for other axes, and where no
+    elements have no result.
     """
 
     def sum(self, a: Array, axis: Axis = None, *, keepdims: bool = False, stream: Stream | None = None) -> Any:

@@ -11,6 +11,7 @@
 //   undefined.cpp  gives operations that C++ leaves undefined the results that they have on a GPU
 //   denormals.cpp  with -ftz=true: flushes denormal floats to zero
 //   exponentials.cpp  makes expf() and exp2f() arithmetic, which vectorises
+//   zeroes.cpp     takes -0 for less than +0 in minima and maxima
 //   shared.cpp     gives __shared__ variables their offsets in a block's shared memory
 //   checks.cpp     with --memcheck and the like: has the runtime check accesses to memory
 //   warp_hazards.cpp  warns of programs that need their warps in step; warp_values.cpp has what lanes compute

@@ -12,7 +12,8 @@ ALLOWED = (
     "-D, -U, -std=c++03..c++23, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
     "--def-load-cache=, --def-store-cache=, --name-expression=, --use-nvcc; for nvcc: --extended-lambda, "
-    "--expt-relaxed-constexpr; --default-stream=; ignored: --opt-level, -arch, --gpu-architecture, -code, -gencode, -O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
+    "--expt-relaxed-constexpr; --default-stream=; ignored: --opt-level, -arch, --gpu-architecture, -code, -gencode, "
+    "-O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
 )
 
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")

@@ -2,8 +2,11 @@
 // block, and reads it until all blocks have added theirs:
 //
 //     bar.sync 0;
-//     if (first thread) { atom.add.release.gpu.u32 old, [memory+4], 1; do ld.acquire.gpu.u32 now, [memory+4]; while
-//     (...); } bar.sync 0;
+//     if (first thread) {
+//         atom.add.release.gpu.u32 old, [memory+4], 1;
+//         do ld.acquire.gpu.u32 now, [memory+4]; while (...);
+//     }
+//     bar.sync 0;
 //
 // The engine runs such blocks up to a barrier of its own (resident.c). So the threads do not read, and the barrier
 // behind that is the grid's.

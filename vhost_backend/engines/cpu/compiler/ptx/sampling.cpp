@@ -11,7 +11,8 @@ namespace
 
 using llvm::Value;
 
-/// Fetches of textures with channels of 32 bits that are computed in place, as loops are faster without calls.
+/// Fetches of textures with channels of 32 bits that are computed in place, as loops are faster without calls: the
+/// arithmetic that CUDA C has in kernels/cpu/include/vgc_texture.h (tests compare the bits), which PTX cannot include.
 class HotFetch
 {
   public:
