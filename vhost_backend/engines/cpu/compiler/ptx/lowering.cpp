@@ -258,7 +258,13 @@ llvm::Value *Lowering::read_special(llvm::StringRef name)
 
 llvm::Value *Lowering::shared_base()
 {
-    return call_builtin("__vgc_shared", b.getPtrTy());
+    if (shared_ == nullptr) {
+        const llvm::IRBuilderBase::InsertPointGuard guard(b);
+        llvm::BasicBlock &entry = function_.getEntryBlock();
+        b.SetInsertPoint(&entry, entry.begin());
+        shared_ = call_builtin("__vgc_shared", b.getPtrTy());
+    }
+    return shared_;
 }
 
 llvm::Value *Lowering::local_pointer(llvm::Value *low)
@@ -299,6 +305,24 @@ unsigned Lowering::part_of(const Operand &vector, unsigned width) const
     return part;
 }
 
+/// Value that a register has got in the running block; null if none.
+llvm::Value *&Lowering::value_in_block(const Cell &cell)
+{
+    if (block_ != b.GetInsertBlock())
+        values_.clear();
+    block_ = b.GetInsertBlock();
+    return values_[cell.slot];
+}
+
+/// Value of a register: of large functions, most loads are spared here rather than found to be needless later.
+llvm::Value *Lowering::read(const Cell &cell)
+{
+    llvm::Value *&value = value_in_block(cell);
+    if (value == nullptr)
+        value = b.CreateLoad(b.getIntNTy(cell.bits), cell.slot);
+    return value;
+}
+
 llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
 {
     if (operand.kind == Operand::INTEGER || operand.kind == Operand::FLOAT32 || operand.kind == Operand::FLOAT64)
@@ -326,7 +350,7 @@ llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
              "the operand has " + llvm::Twine(cell.bits) + " bits, the instruction takes " + llvm::Twine(width));
     if (operand.inverted && cell.bits != 1)
         fail(operand.at, "'!' before an operand that is no predicate");
-    llvm::Value *value = b.CreateLoad(b.getIntNTy(cell.bits), cell.slot);
+    llvm::Value *value = read(cell);
     return b.CreateTrunc(operand.inverted ? b.CreateNot(value) : value, b.getIntNTy(width));
 }
 
@@ -387,8 +411,9 @@ void Lowering::write(const Operand &operand, llvm::Value *value, Type type)
         fail(operand.at,
              "the result has " + llvm::Twine(type.width()) + " bits, its register " + llvm::Twine(cell.bits));
     llvm::Type *into = b.getIntNTy(cell.bits);
-    b.CreateStore(type.is_signed() && type.lanes == 1 ? b.CreateSExt(value, into) : b.CreateZExt(value, into),
-                  cell.slot);
+    value = type.is_signed() && type.lanes == 1 ? b.CreateSExt(value, into) : b.CreateZExt(value, into);
+    b.CreateStore(value, cell.slot);
+    value_in_block(cell) = value;
 }
 
 void Lowering::write_predicate(const Operand &operand, llvm::Value *value)

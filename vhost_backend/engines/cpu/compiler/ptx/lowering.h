@@ -10,6 +10,7 @@
 #include "text.h"
 #include "types.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 
 namespace vgc::ptx
@@ -119,6 +120,8 @@ class Lowering
     void declare(const Variable &variable);
     const Cell *find(const Operand &operand) const;
     const Cell &cell_of(const Operand &operand) const;
+    llvm::Value *&value_in_block(const Cell &cell);
+    llvm::Value *read(const Cell &cell);
     llvm::Value *address(const Cell &cell, const Operand &operand, unsigned width);
     llvm::Value *read_special(llvm::StringRef name);
     llvm::Value *read_position(llvm::StringRef name, llvm::StringRef builtin);
@@ -139,6 +142,9 @@ class Lowering
     uint32_t max_threads_ = VGC_CPU_MAX_THREADS;
     std::vector<Symbols> scopes_;
     std::vector<Labels> labels_;
+    llvm::Value *shared_ = nullptr; // begin of the block's shared memory, from the function's begin on
+    llvm::BasicBlock *block_ = nullptr;
+    llvm::DenseMap<const llvm::AllocaInst *, llvm::Value *> values_; // that registers have got in `block_`
 };
 
 } // namespace vgc::ptx

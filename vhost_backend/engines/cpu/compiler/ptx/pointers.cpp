@@ -118,7 +118,7 @@ class Pointers
     llvm::DenseMap<const Value *, Sort> sorts_;
     llvm::DenseMap<const Value *, Value *> twins_;
     std::vector<std::pair<llvm::PHINode *, llvm::PHINode *>> phis_;
-    std::vector<llvm::WeakTrackingVH> made_;
+    std::vector<llvm::WeakTrackingVH> made_, replaced_;
 };
 
 Sort Pointers::sort_of(const Value *value) const
@@ -366,15 +366,16 @@ void Pointers::use_twins()
         if (twin == nullptr || twin == &instruction)
             continue;
         instruction.replaceAllUsesWith(twin);
-        instruction.eraseFromParent();
+        replaced_.push_back(&instruction);
     }
 }
 
 void Pointers::drop_unused()
 {
-    for (llvm::WeakTrackingVH &twin : llvm::reverse(made_))
-        if (auto *instruction = llvm::dyn_cast_or_null<Instruction>(twin))
-            llvm::RecursivelyDeleteTriviallyDeadInstructions(instruction);
+    for (const auto *unused : {&replaced_, &made_})
+        for (const llvm::WeakTrackingVH &handle : llvm::reverse(*unused))
+            if (auto *instruction = llvm::dyn_cast_or_null<Instruction>(handle))
+                llvm::RecursivelyDeleteTriviallyDeadInstructions(instruction);
 }
 
 /// Loads pointers as pointers: LLVM would make integers of the steps from a pointer that is made of an integer.
@@ -411,11 +412,13 @@ void promote(llvm::Function &function)
 /// `or`.
 Value *simpler(Instruction &instruction, const llvm::SimplifyQuery &query)
 {
+    if (Value *known = llvm::simplifyInstruction(&instruction, query))
+        return known;
     if (instruction.getOpcode() == Instruction::Or && instruction.getType()->isIntegerTy() &&
         llvm::haveNoCommonBitsSet(instruction.getOperand(0), instruction.getOperand(1), query))
         return llvm::BinaryOperator::CreateNUWAdd(instruction.getOperand(0), instruction.getOperand(1), "",
                                                   instruction.getIterator());
-    return llvm::simplifyInstruction(&instruction, query);
+    return nullptr;
 }
 
 /// Takes steps out that change nothing, such as shifts by 0, which lowering leaves.
