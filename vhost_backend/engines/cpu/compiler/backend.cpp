@@ -240,6 +240,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Effort &
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)
 {
     limit_scheduling();
+    split_blocks(module);
     probe_stacks(module);
     std::error_code error;
     llvm::raw_fd_ostream out(object, error);

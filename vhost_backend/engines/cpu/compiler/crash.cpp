@@ -29,8 +29,10 @@ namespace vgc
 namespace
 {
 
-const size_t STACK_BYTES = 256 << 10; // of the handler: the compiler's own may have overflowed
-const size_t RESERVE_BYTES = 8 << 20; // to say where memory ran out
+const size_t HANDLER_BYTES = 256 << 10; // of the handler's stack: the compiler's own may have overflowed
+const rlim_t STACK_LIMIT = 120 << 20;   // of the compiler: LLVM calls itself along chains of instructions. Linux keeps
+                                        // 128 MiB free below a program's stack, whatever its limit is at the start.
+const size_t RESERVE_BYTES = 8 << 20;   // to say where memory ran out
 const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 
 /// Text of limited length; safe in signal handlers.
@@ -164,9 +166,18 @@ void on_out_of_memory()
 
 } // namespace
 
+void extend_stack()
+{
+    rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_LIMIT)
+        return;
+    stack.rlim_cur = std::min(stack.rlim_max, STACK_LIMIT);
+    setrlimit(RLIMIT_STACK, &stack);
+}
+
 void report_crashes()
 {
-    static char stack[STACK_BYTES];
+    static char stack[HANDLER_BYTES];
     stack_t alternative{};
     alternative.ss_sp = stack;
     alternative.ss_size = sizeof stack;

@@ -16,6 +16,8 @@ class SourceManager;
 namespace vgc
 {
 
+/// Lets the stack grow as far as sources of the largest size need it.
+void extend_stack();
 /// Makes each failure an error on stderr, of one line, with exit status 1.
 void report_crashes();
 /// Remembers where functions are in the source, before debug information is removed.

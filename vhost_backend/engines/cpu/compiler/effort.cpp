@@ -10,6 +10,8 @@
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/Analysis/CallGraph.h"
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,6 +31,7 @@ const size_t LARGE_PROGRAM = 50000;   // a program whose functions are all optim
 const size_t VAST_PROGRAM = 100000;   // a program that is spared a third, too: -O2, loops that do one vector at a time
 const unsigned MAX_UNROLLED = 4096;   // of a loop with #pragma unroll; LLVM's own limit is four times as many
 const unsigned REGISTER_SPLITS = 500; // of a range's blocks that the register allocator weighs in long programs
+const size_t MAX_BLOCK = 1000;        // of a block that the code generator takes as one
 const unsigned MAX_SCHEDULED = 200;   // accesses of memory in a block that the schedulers compare with one another
 
 template <typename Value> void set_option(const char *name, Value value)
@@ -150,6 +153,31 @@ void limit_scheduling()
     set_option("disable-x86-domain-reassignment", true); // the square of a function's registers
 }
 
+/// Ends a block before an instruction with a jump that the code generator does not take for one, so that it does not
+/// join the blocks again: an empty `asm goto`.
+llvm::BasicBlock &split(llvm::BasicBlock &block, llvm::BasicBlock::iterator place)
+{
+    llvm::BasicBlock *rest = block.splitBasicBlock(place);
+    block.getTerminator()->eraseFromParent();
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(block.getContext()), false);
+    llvm::IRBuilder<>(&block).CreateCallBr(type, llvm::InlineAsm::get(type, "", "", true), rest, {}, {});
+    return *rest;
+}
+
+void split_blocks(llvm::Module &module)
+{
+    for (llvm::Function &function : module)
+        for (llvm::BasicBlock &block : function) { // the rest of a block is the next one
+            if (block.size() <= 2 * MAX_BLOCK)
+                continue;
+            auto middle = std::next(block.begin(), MAX_BLOCK);
+            while (llvm::isa<llvm::PHINode>(*middle) || llvm::isa<llvm::AllocaInst>(*middle))
+                middle++;
+            if (!middle->isTerminator())
+                split(block, middle);
+        }
+}
+
 Effort limit_effort(llvm::Module &module)
 {
     const size_t program = module.getInstructionCount();
@@ -184,7 +212,9 @@ Effort limit_effort(llvm::Module &module)
             for (llvm::BasicBlock &block : function)
                 keep_apart(*block.getTerminator());
         effort.level = llvm::OptimizationLevel::O2;
-        effort.skipped.push_back("GVNPass"); // has been done before the regions were formed
+        for (const char *pass : {"GVNPass", "DSEPass"}) // have been done before the regions were formed
+            effort.skipped.push_back(pass);
+        effort.skipped.push_back("SLPVectorizerPass");
     }
     return effort;
 }

@@ -25,6 +25,8 @@ void keep_strides();
 /// Bounds the comparisons of the machine schedulers, whose number is the square of that of a block's accesses of
 /// memory.
 void limit_scheduling();
+/// Cuts blocks of very many instructions into several, for the code generator.
+void split_blocks(llvm::Module &module);
 /// Marks functions above a size for cheaper optimisation, and says so in a remark; all of them, but small ones, if the
 /// program as a whole is large. Comes before a division, as all shares are optimised alike.
 Effort limit_effort(llvm::Module &module);

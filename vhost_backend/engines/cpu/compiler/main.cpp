@@ -170,6 +170,7 @@ void compile(Options options)
 int main(int argc, char **argv)
 {
     clang::noteBottomOfStack(); // clang goes on with another stack before this one ends
+    vgc::extend_stack();
     vgc::report_crashes();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();

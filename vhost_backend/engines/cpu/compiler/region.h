@@ -6,25 +6,15 @@
 
 #include <set>
 
-#include "sites.h"
+#include "frame.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
 namespace vgc
 {
-
-/// Offset of a slot's array in the frame (times the stride), and the size of a thread's element.
-struct Slot {
-    uint64_t offset;
-    uint64_t size;
-    bool common; // see struct Kept
-};
-
-using Slots = llvm::MapVector<llvm::AllocaInst *, Slot>;
 
 /// Code of the region of a site. Site 0 is the kernel's entry, site n the code behind waits[n - 1].
 class RegionReach

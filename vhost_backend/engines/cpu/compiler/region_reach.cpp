@@ -9,19 +9,6 @@ namespace vgc
 namespace
 {
 
-/// The blocks that a thread can run from `entry` before it waits again.
-llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *entry,
-                                              const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
-{
-    llvm::SetVector<llvm::BasicBlock *> blocks;
-    blocks.insert(entry);
-    for (size_t i = 0; i < blocks.size(); i++)
-        if (!waits.contains(blocks[i]))
-            for (llvm::BasicBlock *successor : llvm::successors(blocks[i]))
-                blocks.insert(successor);
-    return blocks;
-}
-
 bool has_cycle(llvm::BasicBlock *entry, const llvm::SetVector<llvm::BasicBlock *> &blocks,
                const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
 {

@@ -12,7 +12,6 @@
 #include "switches.h"
 
 #include "llvm/IR/InstIterator.h"
-#include "llvm/Support/Alignment.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Local.h"
 
@@ -20,23 +19,6 @@ namespace vgc
 {
 namespace
 {
-
-Slots lay_out(const std::vector<Kept> &kept, Kernel &kernel)
-{
-    Slots slots;
-    const llvm::DataLayout &layout = kernel.function->getParent()->getDataLayout();
-    uint64_t offset = 0;
-    for (const auto &[alloca, common] : kept) {
-        const uint64_t size = llvm::alignTo(alloca->getAllocationSize(layout)->getFixedValue(), alloca->getAlign());
-        slots[alloca] = {offset, size, common};
-        offset += size;
-    }
-    if (offset > VGC_CPU_MAX_FRAME)
-        fail("kernel '" + kernel.name + "' keeps " + llvm::Twine(offset) +
-             " bytes per thread across barriers, at most " + llvm::Twine(int(VGC_CPU_MAX_FRAME)) + " are possible");
-    kernel.frame_bytes = uint32_t(offset);
-    return slots;
-}
 
 /// Describes a wait for the runtime. Reads the call's operands, so it must be called before the kernel's body is
 /// removed.
@@ -143,7 +125,7 @@ void form_kernel(Kernel &kernel)
     std::vector<Kept> kept;
     if (!waits.empty())
         kept = keep_across_waits(function, waits, [&](const llvm::Value &value) { return common.contains(value); });
-    const Slots slots = lay_out(kept, kernel);
+    const Slots slots = lay_out_frame(kept, waits, kernel);
     kernel.sites.push_back({nullptr, VGC_SITE_ENTRY, 0, 0, 0, nullptr});
     for (const Wait &wait : waits)
         kernel.sites.push_back(describe_site(wait, slots, room));

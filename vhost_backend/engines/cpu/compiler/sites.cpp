@@ -188,7 +188,7 @@ std::vector<Wait> split_at_waits(llvm::Function &kernel)
                 waits.push_back(describe(*call));
     if (waits.size() + 1 > VGC_CPU_MAX_SITES)
         fail("kernel '" + kernel.getName() + "' has too many barriers and warp operations");
-    for (Wait &wait : waits) {
+    for (Wait &wait : llvm::reverse(waits)) { // so that no instruction is moved twice
         wait.resume = llvm::SplitBlock(wait.call->getParent(), wait.call->getNextNode());
         wait.block = wait.call->getParent();
         move_result(wait);
@@ -196,6 +196,18 @@ std::vector<Wait> split_at_waits(llvm::Function &kernel)
     for (Wait &wait : waits)
         wait.block = wait.call->getParent(); // the block of an earlier call was split again
     return waits;
+}
+
+llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *begin,
+                                              const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits)
+{
+    llvm::SetVector<llvm::BasicBlock *> blocks;
+    blocks.insert(begin);
+    for (size_t i = 0; i < blocks.size(); i++)
+        if (!waits.contains(blocks[i]))
+            for (llvm::BasicBlock *successor : llvm::successors(blocks[i]))
+                blocks.insert(successor);
+    return blocks;
 }
 
 std::optional<bool> is_result_call(const llvm::Instruction &instruction)
@@ -217,7 +229,7 @@ std::vector<Kept> keep_across_waits(llvm::Function &kernel, const std::vector<Wa
         if (auto *slot = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) {
             if (!slot->isStaticAlloca())
                 fail("kernel '" + kernel.getName() + "' uses variable-length local memory together with barriers");
-            slots.push_back({slot, false});
+            slots.push_back({slot, false, false});
         }
     drop_lifetimes(kernel);
     const Liveness liveness(kernel);
@@ -230,7 +242,7 @@ std::vector<Kept> keep_across_waits(llvm::Function &kernel, const std::vector<Wa
         if (is_recomputable(&value, budget))
             replace_distant_uses(value, [&](llvm::Instruction *before) { return recompute(&value, before); });
         else
-            slots.push_back({keep(value), is_common(value)});
+            slots.push_back({keep(value), is_common(value), true});
     }
     return slots;
 }

@@ -6,6 +6,8 @@
 #include "compiler.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace vgc
 {
@@ -29,13 +31,17 @@ struct Wait {
 llvm::AllocaInst *make_room(llvm::Function &kernel);
 /// Splits the kernel at its waits.
 std::vector<Wait> split_at_waits(llvm::Function &kernel);
+/// The blocks that a thread can run from `begin` before it waits again, given the blocks that end with waits.
+llvm::SetVector<llvm::BasicBlock *> reachable(llvm::BasicBlock *begin,
+                                              const llvm::SmallPtrSetImpl<llvm::BasicBlock *> &waits);
 /// True or false, for 64 or 32 bits, if the instruction is a call of __vgc_result, at the begin of a `resume` block.
 std::optional<bool> is_result_call(const llvm::Instruction &instruction);
 
 /// An alloca that must become a slot of the frame, with an element per thread.
 struct Kept {
     llvm::AllocaInst *alloca;
-    bool common; // the elements of threads that run together from a wait are equal there
+    bool common;   // the elements of threads that run together from a wait are equal there
+    bool is_value; // stored where it is defined, loaded where it is used; no variable of the program
 };
 
 /// Recomputes each value that lives across a wait, or keeps it in an alloca. Returns these, and the kernel's own.

@@ -8,7 +8,8 @@ namespace vgc::ptx
 namespace
 {
 
-const unsigned MAX_REGISTERS = 1 << 17; // of a text
+const uint64_t MAX_REGISTERS = 1 << 17; // of a short text
+const uint64_t BYTES_OF_REGISTER = 16;  // of a text that has more: compilers declare a register for each instruction
 const uint64_t MAX_ALIGN = 4096;
 const uint64_t MAX_ELEMENTS = 1ull << 31;
 const size_t MAX_DIMENSIONS = 16; // also bounds the depth of braces
@@ -23,6 +24,11 @@ uint64_t product(std::span<const uint64_t> extents)
 }
 
 } // namespace
+
+DeclarationParser::DeclarationParser(std::string_view text)
+    : OperandParser(text), registers_left_(MAX_REGISTERS + text.size() / BYTES_OF_REGISTER)
+{
+}
 
 bool DeclarationParser::space_named(const std::string &name, Space &space)
 {
@@ -63,10 +69,10 @@ bool DeclarationParser::parse_range(Registers &registers)
     advance();
     if (!accept("<"))
         return true;
-    if (token_.kind != Token::INTEGER || token_.bits == 0 || token_.bits > MAX_REGISTERS - registers_)
-        return fail("a number of registers, 1 to " + std::to_string(MAX_REGISTERS) + " in all");
+    if (token_.kind != Token::INTEGER || token_.bits == 0 || token_.bits > registers_left_)
+        return fail("a number of registers, 1 to " + std::to_string(registers_left_) + " here");
     registers.count = unsigned(token_.bits);
-    registers_ += registers.count;
+    registers_left_ -= registers.count;
     advance();
     return expect(">", "the number of registers");
 }

@@ -11,7 +11,7 @@ namespace vgc::ptx
 class DeclarationParser : public OperandParser
 {
   protected:
-    using OperandParser::OperandParser;
+    explicit DeclarationParser(std::string_view text);
     /// State space that a directive names; false for other directives.
     static bool space_named(const std::string &name, Space &space);
     /// Type and name of a variable or parameter, after its state space.
@@ -33,7 +33,7 @@ class DeclarationParser : public OperandParser
     bool parse_element(Operand &operand);
     bool parse_value(Operand &operand);
 
-    unsigned registers_ = 0;
+    uint64_t registers_left_; // that the text may declare
 };
 
 } // namespace vgc::ptx

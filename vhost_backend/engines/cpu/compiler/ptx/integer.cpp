@@ -72,12 +72,14 @@ void lower_add(Instruction &i)
 Value *multiply(Instruction &i, Type type, llvm::StringRef part)
 {
     Builder &b = i.b;
-    Value *left = extend(b, i.in(1, type), 2 * type.bits, type.is_signed());
-    Value *right = extend(b, i.in(2, type), 2 * type.bits, type.is_signed());
-    Value *product = b.CreateMul(left, right);
+    Value *left = i.in(1, type), *right = i.in(2, type);
+    if (part == "lo") // the same of both signs
+        return b.CreateMul(left, right);
+    Value *product = b.CreateMul(extend(b, left, 2 * type.bits, type.is_signed()),
+                                 extend(b, right, 2 * type.bits, type.is_signed()));
     if (part == "wide")
         return product;
-    return b.CreateTrunc(part == "hi" ? b.CreateLShr(product, type.bits) : product, b.getIntNTy(type.bits));
+    return b.CreateTrunc(b.CreateLShr(product, type.bits), b.getIntNTy(type.bits));
 }
 
 Type result_of(Type type, llvm::StringRef part)
