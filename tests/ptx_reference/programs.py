@@ -1,7 +1,8 @@
 """Random CUDA C kernels whose results C++ and CUDA define to the bit, if products and sums are not contracted.
 
 Signed numbers wrap as unsigned ones, divisors are not 0, shifts are in range, all lanes of a warp come to its operations,
-threads share memory across barriers alone, and a float that is not a number is seen as such, not by its bits.
+threads share memory across barriers alone, a float that is not a number is seen as such, not by its bits or its sign, and
+the lesser or greater of two zeroes has no sign: compilers that know both zeroes take either.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ PRELUDE: Final = """
 #define BITS(x) ((x) != (x) ? 0x7fffffffu : __float_as_uint(x))
 #define LONG_BITS(x) ((x) != (x) ? 0x7fffffffffffffffull : (unsigned long long)__double_as_longlong(x))
 __constant__ unsigned table[16] = {1, 0xffffffffu, 3, 0x80000000u, 5, 0x7fffffffu, 70, 8, 0x12345678u, 1000, 0, 255, 12, 65536, 14, 15};
+static __device__ float signed_as(float a, float b) { return b != b ? a : copysignf(a, b); }
 static __device__ __noinline__ unsigned mix(unsigned a, int b, float c) { return a * 31u ^ (unsigned)(b >> 3) ^ BITS(c * 0.5f); }
 static __device__ __noinline__ double blend(double a, unsigned long long b) { return a * 0.75 + (double)b; }
 static __device__ __noinline__ unsigned steps(unsigned n) { return n < 2u ? n : steps(n / 2u) + (n & 1u); }
@@ -81,8 +83,8 @@ BINARY: Final[dict[str, tuple[str, ...]]] = {
             "({0} - {1})",
             "({0} * {1})",
             "({0} / {1})",
-            "fminf({0}, {1})",
-            "fmaxf({0}, {1})",
+            "(fminf({0}, {1}) + 0.0f)",
+            "(fmaxf({0}, {1}) + 0.0f)",
         ),
         *(
             "fmaf({0}, {1}, {0})",
@@ -93,13 +95,24 @@ BINARY: Final[dict[str, tuple[str, ...]]] = {
         ),
         *("sqrtf(fabsf({0} - {1}))", "({0} * 2.5f - {1})", "__fsub_rd({0}, {1})"),
         *("__fadd_rd({0}, {1})", "__fsub_ru({0}, {1})", "__fmul_rd({0}, {1})", "__fdiv_rz({0}, {1})"),
-        *("__fmaf_rd({0}, {1}, {0})", "__fmaf_ru({1}, {0}, {1})", "min({0}, {1})", "max({0}, {1})"),
-        *("fmaxf({0}, 0.0f)", "fminf({0}, 0.0f)", "fmaxf(-0.0f, {0})", "copysignf({0}, {1})"),
+        *("__fmaf_rd({0}, {1}, {0})", "__fmaf_ru({1}, {0}, {1})", "(min({0}, {1}) + 0.0f)", "(max({0}, {1}) + 0.0f)"),
+        *(
+            "(fmaxf({0}, 0.0f) + 0.0f)",
+            "(fminf({0}, 0.0f) + 0.0f)",
+            "(fmaxf(-0.0f, {0}) + 0.0f)",
+            "signed_as({0}, {1})",
+        ),
     ),
     "d": (
-        *("({0} + {1})", "({0} - {1})", "({0} * {1})", "({0} / {1})", "fmin({0}, {1})", "fma({0}, {1}, {1})"),
+        *("({0} + {1})", "({0} - {1})", "({0} * {1})", "({0} / {1})", "(fmin({0}, {1}) + 0.0)", "fma({0}, {1}, {1})"),
         *("__dadd_ru({0}, {1})", "__dmul_rz({0}, {1})", "sqrt(fabs({0}))"),
-        *("fmax({0}, {1})", "min({0}, {1})", "fmax({0}, 0.0)", "__dsub_rd({0}, {1})", "__ddiv_rd({0}, {1})"),
+        *(
+            "(fmax({0}, {1}) + 0.0)",
+            "(min({0}, {1}) + 0.0)",
+            "(fmax({0}, 0.0) + 0.0)",
+            "__dsub_rd({0}, {1})",
+            "__ddiv_rd({0}, {1})",
+        ),
         *("__fma_rd({0}, {1}, {0})", "__fma_rz({0}, {1}, {1})"),
     ),
 }
@@ -161,7 +174,7 @@ UNARY: Final[dict[str, tuple[str, ...]]] = {
         "(float){q}",
         "__uint_as_float({u})",
         "(float){d}",
-        "-{f}",
+        "-({f})",
         "fabsf({f})",
         "truncf({f})",
         "floorf({f})",
@@ -185,7 +198,7 @@ UNARY: Final[dict[str, tuple[str, ...]]] = {
         "(double){l}",
         "(double){q}",
         "(double){f}",
-        "-{d}",
+        "-({d})",
         "__ll2double_rd({l})",
         "blend({d}, {q})",
         "floor({d})",
