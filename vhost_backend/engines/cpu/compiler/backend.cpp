@@ -235,6 +235,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Effort &
     };
     run_pipeline(module, machine, build, effort);
     lower_block_atomics(module);
+    unmask_mixtures(module);
 }
 
 void generate(llvm::Module &module, llvm::TargetMachine &machine, const std::string &object)

@@ -27,6 +27,7 @@
 //   shares.cpp     divides large programs between two processes, up to the link
 //   backend.cpp    optimisation, code; lone_threads.cpp takes code of one thread out of loops over threads,
 //                  access_order.cpp keeps the order of a thread's accesses in them
+//   masked_bits.cpp  avoids masked mixtures of bits, for which LLVM generates wrong code
 //   symbols.cpp    the functions that code may call: the runtime's and compiler-rt's
 //   link.cpp       lld makes the image
 // main.cpp takes them one after the other; options.cpp reads the command line, host_headers.cpp says where headers are,
@@ -147,6 +148,8 @@ void expand_exponentials(llvm::Module &module);
 void flush_denormals(llvm::Module &module);
 /// Has the minimum of -0 and +0 be -0, and the maximum +0.
 void order_zeroes(llvm::Module &module);
+/// Keeps the code generator from masking mixtures of bits, which it does wrong; for optimised code.
+void unmask_mixtures(llvm::Module &module);
 
 /// Attribute of functions whose vectors stay whole: those with an element for each lane of a warp.
 inline constexpr char WHOLE_VECTORS[] = "vgc-whole-vectors";
