@@ -31,6 +31,12 @@ def source() -> str:
             parts.append(
                 f'extern "C" __global__ void {short}_{name}(const {real} *x, {c} *o) {{ o[threadIdx.x] = ({c})x[threadIdx.x]; }}\n'
             )
+    for short, (real, _dtype) in FLOATS.items():
+        parts.append(
+            f'extern "C" __global__ void {short}_rounded(const {real} *x, long long *o) {{\n'
+            f"    const int i = threadIdx.x; o[4 * i] = llrint(x[i]); o[4 * i + 1] = llround(x[i]);\n"
+            f"    o[4 * i + 2] = lrint(x[i]); o[4 * i + 3] = lround(x[i]);\n}}\n"
+        )
     parts.append(
         'extern "C" __global__ void extremes(const float *a, const float *b, float *o) {\n'
         "    const int i = threadIdx.x; o[4 * i] = fminf(a[i], b[i]); o[4 * i + 1] = fmaxf(a[i], b[i]);\n"
@@ -121,6 +127,17 @@ def test_conversions_of_floats(gpu: Rig, from_: str, to: str) -> None:
         for v in x
     ]
     assert got == wanted
+
+
+@pytest.mark.parametrize("from_", FLOATS)
+def test_rounding_to_integers(gpu: Rig, from_: str) -> None:
+    """Saturated, and the least integer for not-a-number, as conversions are."""
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    x = np.array([2.5, -2.5, 0.49, 2.0**62, 2.0**63, 1e30, -1e30, np.inf, -np.inf, np.nan], FLOATS[from_][1])
+    extremes = [2**62, most, most, least, most, least, least]
+    rint, round_ = [2, -2, 0, *extremes], [3, -3, 0, *extremes]
+    got = run(gpu, f"{from_}_rounded", np.int64, 4, x)
+    assert [list(column) for column in got.T] == [rint, round_, rint, round_]
 
 
 def test_minimum_and_maximum_take_the_number(gpu: Rig) -> None:

@@ -53,10 +53,16 @@ __VGC_FN__ float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z)
     __VGC_FN__ result name(double x extra) { return __builtin_##name(x arg); }
 #define __VGC_COMMA ,
 __VGC_BOTH(int, ilogb, , )
-__VGC_BOTH(long, lrint, , )
-__VGC_BOTH(long, lround, , )
-__VGC_BOTH(long long, llrint, , )
-__VGC_BOTH(long long, llround, , )
+/* what is out of range becomes the nearest value */
+#define __VGC_WHOLE(result, name, rounded)                                                                                             \
+    __VGC_FN__ result name##f(float x) { return (result)__builtin_##rounded##f(x); }                                                   \
+    __VGC_FN__ result name(float x) { return (result)__builtin_##rounded##f(x); }                                                      \
+    __VGC_FN__ result name(double x) { return (result)__builtin_##rounded(x); }
+__VGC_WHOLE(long, lrint, rint)
+__VGC_WHOLE(long, lround, round)
+__VGC_WHOLE(long long, llrint, rint)
+__VGC_WHOLE(long long, llround, round)
+#undef __VGC_WHOLE
 __VGC_FN__ float ldexpf(float x, int n) { return __builtin_ldexpf(x, n); }
 __VGC_FN__ float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }
 __VGC_FN__ double ldexp(double x, int n) { return __builtin_ldexp(x, n); }
