@@ -2,7 +2,7 @@
 
 Signed numbers wrap as unsigned ones, divisors are not 0, shifts are in range, all lanes of a warp come to its operations,
 threads share memory across barriers alone, a float that is not a number is seen as such, not by its bits or its sign, and
-the lesser or greater of two zeroes has no sign: compilers that know both zeroes take either.
+the lesser or greater of two zeroes has no sign: compilers that know one of them may take either.
 """
 
 from __future__ import annotations
