@@ -14,7 +14,7 @@ from tests.limits import HANGS_AFTER_S
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 8
-TARGETS: Final = ("vring", "dataplane", "ptx")
+TARGETS: Final = ("vring", "dataplane", "ptx", "lowering")
 
 
 def fuzzer_runtime() -> Path | None:

@@ -109,6 +109,8 @@ void lower_atomic(Instruction &i)
     take_cache_hints(i);
     const llvm::StringRef vector = i.take_one({"v2", "v4", "v8"});
     const Type type = i.need_type();
+    if (type.width() < 16)
+        i.refuse();
     const size_t address = reduces ? 0 : 1;
     Value *place = pointer(i, address, space);
     if (operation == "cas") {
