@@ -115,6 +115,16 @@ def test_built_in_functions_compute_without_a_source(tmp_path: Path) -> None:
         assert "blas.gemm" in guest.run("vgc functions").stdout
 
 
+def test_kernels_that_frameworks_compiled_elsewhere_compute() -> None:
+    with guest_with_device() as (guest, _):
+        for example, printed in (
+            ("matmul_triton", "(300 x 153) @ (153 x 305): right\n"),
+            ("mandelbrot_numba", "300 x 200 points: right\n"),
+            ("layers_tinygrad", "32 samples, 2 layers: right\n"),
+        ):
+            assert guest.run(f"python3 examples/ptx/{example}.py run").stdout == printed
+
+
 SCALE = r"""
 extern "C" __global__ void scale(int n, float by, const float *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
