@@ -64,6 +64,36 @@ def test_blocks_go_on_between_arrival_and_wait(gpu: Rig) -> None:
     assert np.array_equal(out, 5 * ((index + 41) % COUNT) + index % 3)
 
 
+LIBRARY = r"""
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b64 group) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 error) cudaCGSynchronize(.param .b64 group, .param .b32 flags);
+.visible .entry turn(.param .u64 x, .param .u64 out) {
+    .reg .b64 %x, %out, %other, %group; .reg .b32 %i, %n, %all, %error;
+    .param .b32 scope, flags, error; .param .b64 group, of;
+    ld.param.u64 %x, [x]; ld.param.u64 %out, [out];
+    mov.u32 %i, %ctaid.x; mov.u32 %n, %ntid.x; mov.u32 %all, %nctaid.x; mul.lo.u32 %all, %all, %n;
+    mad.lo.u32 %i, %i, %n, %tid.x; mad.wide.u32 %other, %i, 4, %x; st.global.u32 [%other], %i;
+    st.param.b32 [scope], 1; call (group), cudaCGGetIntrinsicHandle, (scope); ld.param.b64 %group, [group];
+    st.param.b64 [of], %group; st.param.b32 [flags], 0; call (error), cudaCGSynchronize, (of, flags);
+    ld.param.b32 %error, [error];
+    mad.wide.u32 %out, %i, 4, %out; add.u32 %n, %i, 37; rem.u32 %n, %n, %all; mad.wide.u32 %other, %n, 4, %x;
+    ld.global.u32 %n, [%other]; add.u32 %n, %n, %error; st.global.u32 [%out], %n; ret;
+}
+"""
+"""Cooperative groups as numba compiles them, which calls libcudadevrt."""
+
+
+def test_blocks_wait_for_each_other_in_functions_of_libcudadevrt() -> None:
+    with rig(pes=2) as gpu:
+        gpu.load_ptx(LIBRARY)
+        x, out = gpu.array(COUNT, np.uint32), gpu.array(COUNT, np.uint32)
+        gpu.launch("turn", BLOCKS, THREADS, x, out)
+        assert np.array_equal(out, np.roll(np.arange(COUNT), -37))
+
+
 @pytest.mark.parametrize(
     "access",
     [

@@ -67,6 +67,18 @@ void define_free(Builder &b, llvm::Function &function, uint64_t heap_bytes)
     b.CreateRetVoid();
 }
 
+/// A group of libcudadevrt: all blocks, of this device or of all, which are the same here.
+void define_group(Builder &b, llvm::Function &function, uint64_t)
+{
+    b.CreateRet(b.CreateZExt(function.getArg(0), b.getInt64Ty()));
+}
+
+void define_synchronize(Builder &b, llvm::Function &, uint64_t)
+{
+    call(b, "__vgc_grid_barrier", b.getVoidTy(), {});
+    b.CreateRet(b.getInt32(0)); // cudaSuccess
+}
+
 struct Extern {
     llvm::StringRef name;
     unsigned result; // bits
@@ -90,10 +102,16 @@ llvm::FunctionType *type_of(const Extern &known, llvm::LLVMContext &context)
 bool define_extern(llvm::Function &function, llvm::StringRef name, uint64_t heap_bytes)
 {
     const Extern externs[] = {
-        {"vprintf", 32, {64, 64}, define_vprintf}, {"__assertfail", 0, {64, 64, 32, 64, 64}, define_assertfail},
-        {"malloc", 64, {64}, define_malloc},       {"_Znwm", 64, {64}, define_malloc},
-        {"_Znam", 64, {64}, define_malloc},        {"free", 0, {64}, define_free},
-        {"_ZdlPv", 0, {64}, define_free},          {"_ZdaPv", 0, {64}, define_free},
+        {"vprintf", 32, {64, 64}, define_vprintf},
+        {"__assertfail", 0, {64, 64, 32, 64, 64}, define_assertfail},
+        {"malloc", 64, {64}, define_malloc},
+        {"_Znwm", 64, {64}, define_malloc},
+        {"_Znam", 64, {64}, define_malloc},
+        {"free", 0, {64}, define_free},
+        {"_ZdlPv", 0, {64}, define_free},
+        {"_ZdaPv", 0, {64}, define_free},
+        {"cudaCGGetIntrinsicHandle", 64, {32}, define_group},
+        {"cudaCGSynchronize", 32, {64, 32}, define_synchronize},
     };
     for (const Extern &known : externs)
         if (known.name == name && type_of(known, function.getContext()) == function.getFunctionType()) {
