@@ -153,28 +153,47 @@ void limit_scheduling()
     set_option("disable-x86-domain-reassignment", true); // the square of a function's registers
 }
 
+namespace
+{
+
 /// Ends a block before an instruction with a jump that the code generator does not take for one, so that it does not
 /// join the blocks again: an empty `asm goto`.
-llvm::BasicBlock &split(llvm::BasicBlock &block, llvm::BasicBlock::iterator place)
+void split_before(llvm::Instruction &place)
 {
-    llvm::BasicBlock *rest = block.splitBasicBlock(place);
-    block.getTerminator()->eraseFromParent();
-    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(block.getContext()), false);
-    llvm::IRBuilder<>(&block).CreateCallBr(type, llvm::InlineAsm::get(type, "", "", true), rest, {}, {});
-    return *rest;
+    llvm::BasicBlock *block = place.getParent(), *rest = block->splitBasicBlock(&place);
+    block->getTerminator()->eraseFromParent();
+    auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(block->getContext()), false);
+    llvm::IRBuilder<>(block).CreateCallBr(type, llvm::InlineAsm::get(type, "", "", true), rest, {}, {});
 }
+
+/// The places behind each MAX_BLOCK instructions of a long block. Variables stay where functions begin.
+std::vector<llvm::Instruction *> places_to_split(llvm::BasicBlock &block)
+{
+    std::vector<llvm::Instruction *> places;
+    size_t count = 0;
+    for (llvm::Instruction &instruction : block) {
+        if (llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction)) {
+            places.clear();
+            count = 0;
+        } else if (++count > MAX_BLOCK && !instruction.isTerminator()) {
+            places.push_back(&instruction);
+            count = 0;
+        }
+    }
+    return places;
+}
+
+} // namespace
 
 void split_blocks(llvm::Module &module)
 {
     for (llvm::Function &function : module)
-        for (llvm::BasicBlock &block : function) { // the rest of a block is the next one
+        for (llvm::BasicBlock &block : llvm::make_early_inc_range(function)) {
             if (block.size() <= 2 * MAX_BLOCK)
                 continue;
-            auto middle = std::next(block.begin(), MAX_BLOCK);
-            while (llvm::isa<llvm::PHINode>(*middle) || llvm::isa<llvm::AllocaInst>(*middle))
-                middle++;
-            if (!middle->isTerminator())
-                split(block, middle);
+            const std::vector<llvm::Instruction *> places = places_to_split(block);
+            for (llvm::Instruction *place : llvm::reverse(places)) // so that no instruction is moved twice
+                split_before(*place);
         }
 }
 
