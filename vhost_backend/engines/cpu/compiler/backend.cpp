@@ -51,6 +51,15 @@ void note_subject(llvm::StringRef, llvm::Any ir)
         note_function("");
 }
 
+/// Function that a pass works on, or in; null for others.
+const llvm::Function *function_of(llvm::Any ir)
+{
+    if (const auto *function = llvm::any_cast<const llvm::Function *>(&ir))
+        return *function;
+    const auto *loop = llvm::any_cast<const llvm::Loop *>(&ir);
+    return loop == nullptr ? nullptr : (*loop)->getHeader()->getParent();
+}
+
 /// Runs a pipeline of the new pass manager over the module.
 template <typename Build>
 void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build build, const Effort &effort = {})
@@ -61,8 +70,12 @@ void run_pipeline(llvm::Module &module, llvm::TargetMachine &machine, Build buil
     tuning.LoopInterleaving = true;
     llvm::PassInstrumentationCallbacks callbacks;
     callbacks.registerBeforeNonSkippedPassCallback(note_subject);
-    callbacks.registerShouldRunOptionalPassCallback(
-        [&](llvm::StringRef pass, llvm::Any) { return !llvm::is_contained(effort.skipped, pass); });
+    callbacks.registerShouldRunOptionalPassCallback([&](llvm::StringRef pass, llvm::Any ir) {
+        const llvm::Function *function = function_of(ir);
+        if (function != nullptr && is_enormous(*function) && !llvm::is_contained(effort.of_enormous, pass))
+            return false;
+        return !llvm::is_contained(effort.skipped, pass);
+    });
     if (module.getNamedMetadata("llvm.dbg.cu") != nullptr)
         keep_places(callbacks);
     const std::unique_ptr<llvm::TimePassesHandler> times = time_passes(callbacks);

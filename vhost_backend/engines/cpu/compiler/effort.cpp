@@ -197,6 +197,11 @@ void split_blocks(llvm::Module &module)
         }
 }
 
+bool is_enormous(const llvm::Function &function)
+{
+    return function.hasFnAttribute(llvm::Attribute::NoImplicitFloat);
+}
+
 Effort limit_effort(llvm::Module &module)
 {
     const size_t program = module.getInstructionCount();

@@ -9,10 +9,13 @@
 namespace vgc
 {
 
-/// What the optimiser does for a program behind the formation of regions.
+/// What the optimiser does for a program behind the formation of regions. Of passes over functions and loops, it runs
+/// on enormous functions only those of `of_enormous`: the others have seen this code before.
 struct Effort {
     llvm::OptimizationLevel level = llvm::OptimizationLevel::O3;
-    std::vector<llvm::StringRef> skipped; // names of passes
+    // names of passes
+    std::vector<llvm::StringRef> skipped;
+    std::vector<llvm::StringRef> of_enormous = {"SROAPass", "EarlyCSEPass", "SimplifyCFGPass", "LICMPass"};
 };
 
 /// Takes the duty to be inlined from functions without waits which would make their callers too large.
@@ -30,5 +33,7 @@ void split_blocks(llvm::Module &module);
 /// Marks functions above a size for cheaper optimisation, and says so in a remark; all of them, but small ones, if the
 /// program as a whole is large. Comes before a division, as all shares are optimised alike.
 Effort limit_effort(llvm::Module &module);
+/// True for a function that is above the largest of these sizes.
+bool is_enormous(const llvm::Function &function);
 
 } // namespace vgc

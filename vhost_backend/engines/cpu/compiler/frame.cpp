@@ -128,7 +128,7 @@ class Frame
     {
         return llvm::alignTo(alloca.getAllocationSize(layout_)->getFixedValue(), alloca.getAlign());
     }
-    /// Offset of so many bytes more.
+    /// Makes the frame larger; returns the offset of what is added.
     uint64_t add(uint64_t size)
     {
         const uint64_t offset = bytes_;
