@@ -3,6 +3,8 @@
 // regions that store or load it, or begin while it is still to be loaded.
 #include "frame.h"
 
+#include "liveness.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -35,11 +37,7 @@ class RegionsOfValues
         regions_.assign(values_.size(), llvm::BitVector(unsigned(waits.size() + 1)));
         for (llvm::BasicBlock &block : function)
             live_in_[&block].resize(unsigned(values_.size()));
-        for (bool changed = true; changed;) {
-            changed = false;
-            for (llvm::BasicBlock &block : llvm::reverse(function))
-                changed |= update(block);
-        }
+        repeat_backwards(function, [this](llvm::BasicBlock &block) { return update(block); });
         add(0, function.getEntryBlock());
         for (unsigned wait = 0; wait < waits.size(); wait++)
             add(wait + 1, *waits[wait].resume);

@@ -15,11 +15,7 @@ Liveness::Liveness(llvm::Function &function)
         }
     for (llvm::BasicBlock &block : function)
         live_in_[&block].resize(unsigned(values_.size()));
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (llvm::BasicBlock &block : llvm::reverse(function))
-            changed |= update(block);
-    }
+    repeat_backwards(function, [this](llvm::BasicBlock &block) { return update(block); });
 }
 
 void Liveness::collect(const llvm::BasicBlock &block, std::set<unsigned> &into) const

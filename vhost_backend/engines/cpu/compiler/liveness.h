@@ -12,6 +12,17 @@
 namespace vgc
 {
 
+/// Calls `update` for all blocks, the last first, until it is true for none of them: data flow against the way that
+/// threads go.
+template <typename Update> void repeat_backwards(llvm::Function &function, Update update)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (llvm::BasicBlock &block : llvm::reverse(function))
+            changed |= update(block);
+    }
+}
+
 /// Instructions that are live at the begin of each block (its own phis included), by backward data flow.
 class Liveness
 {
