@@ -180,6 +180,7 @@ class SharedMemory
     using Uses = llvm::MapVector<llvm::Function *, std::map<uint32_t, std::vector<llvm::CallInst *>>>;
     Uses collect_uses() const;
     void put(uint32_t index, uint64_t &end);
+    void mark(llvm::Function &kernel, const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls) const;
     void replace(const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls);
     llvm::Module &module_;
     std::vector<Variable> variables_;

@@ -1,6 +1,7 @@
 // Values that are the same in all lanes. The more of them there are, the more addresses are consecutive from lane to
 // lane: loop counters are split into a part that lanes share and a start per lane, and indices are widened where they
 // cannot wrap.
+#include "apart.h"
 #include "liveness.h"
 #include "lockstep.h"
 
@@ -15,27 +16,13 @@ bool UniformValues::is_uniform(const llvm::Value *value) const
     return !in_body(instruction) && instruction->getParent() != loop_.thread;
 }
 
-bool UniformValues::is_first_in_piece(const llvm::LoadInst &load) const
-{
-    const llvm::BasicBlock *block = load.getParent();
-    if (!starts_piece(const_cast<llvm::BasicBlock *>(block)))
-        return false;
-    for (const llvm::Instruction &instruction : *block) {
-        if (&instruction == &load)
-            return true;
-        if (instruction.mayWriteToMemory())
-            return false;
-    }
-    return false;
-}
-
 bool UniformValues::may_be_uniform(const llvm::Instruction &instruction) const
 {
     if (const auto *phi = llvm::dyn_cast<llvm::PHINode>(&instruction)) {
         if (!is_header(const_cast<llvm::BasicBlock *>(phi->getParent())))
             return false;
     } else if (const auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
-        if (!is_first_in_piece(*load))
+        if (!first_loads_.contains(load))
             return false;
     } else if (!is_pure(instruction) && !is_safe_division(instruction)) {
         return false;
@@ -57,6 +44,10 @@ bool UniformValues::is_safe_division(const llvm::Instruction &instruction)
 void UniformValues::find_uniform()
 {
     uniform_.clear();
+    first_loads_.clear();
+    for (llvm::BasicBlock *block : body_)
+        if (starts_piece(block))
+            find_first_loads(*block, first_loads_);
     for (llvm::BasicBlock *block : body_)
         for (llvm::Instruction &instruction : *block)
             if (!instruction.isTerminator() && !instruction.getType()->isVoidTy())

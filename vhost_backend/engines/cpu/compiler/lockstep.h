@@ -94,8 +94,6 @@ class UniformValues : protected LaneBody
     bool streams_ = false; // lanes walk through memory from different starts with the same step
 
   private:
-    /// True for a load that every lane of a piece does before any store: it can be done once for all lanes.
-    bool is_first_in_piece(const llvm::LoadInst &load) const;
     bool may_be_uniform(const llvm::Instruction &instruction) const;
     static bool is_safe_division(const llvm::Instruction &instruction);
     void split_induction(llvm::PHINode &phi);
@@ -109,6 +107,9 @@ class UniformValues : protected LaneBody
     bool has_common_rounds(const llvm::Loop &loop) const;
     /// Value, extended to 64 bits.
     llvm::Value *extended(llvm::Value *value, llvm::CastInst &cast);
+
+    // that every lane of a piece does before any store to the same memory: they can be done once for all lanes
+    llvm::DenseSet<const llvm::LoadInst *> first_loads_;
 };
 
 /// Piece: code without loops, and its exits.

@@ -1,4 +1,5 @@
 // __shared__ variables: offsets in the block's shared memory, per kernel.
+#include "apart.h"
 #include "compiler.h"
 #include "demangled.h"
 #include "shared_variables.h"
@@ -155,6 +156,21 @@ void SharedMemory::put(uint32_t index, uint64_t &end)
     end = variable.offset + variable.size;
 }
 
+/// Tells accesses to a kernel's variables apart; those of dynamic ones are all to the same memory.
+void SharedMemory::mark(llvm::Function &kernel, const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls) const
+{
+    std::vector<std::vector<llvm::CallInst *>> variables;
+    std::vector<llvm::CallInst *> dynamic;
+    for (const auto &[index, of_variable] : calls)
+        if (variables_[index].dynamic)
+            llvm::append_range(dynamic, of_variable);
+        else
+            variables.push_back(of_variable);
+    if (!dynamic.empty())
+        variables.push_back(dynamic);
+    mark_apart(kernel, variables);
+}
+
 void SharedMemory::replace(const std::map<uint32_t, std::vector<llvm::CallInst *>> &calls)
 {
     llvm::Function *base = declare_address(module_, "__vgc_shared");
@@ -195,6 +211,7 @@ void SharedMemory::place(Program &program)
             fail("kernel '" + kernel.name + "' uses " + llvm::Twine(end) + " bytes of static shared memory, at most " +
                  llvm::Twine(int(VGC_CPU_MAX_SHARED)) + " are possible");
         kernel.shared_bytes = uint32_t(llvm::alignTo(end, 16));
+        mark(*kernel.function, uses[kernel.function]);
         replace(uses[kernel.function]);
     }
     for (const auto &[function, calls] : uses)
