@@ -99,6 +99,7 @@ def test_blocks_wait_for_each_other_in_functions_of_libcudadevrt() -> None:
     [
         "ld.global.u32 low, [memory+4];",
         "st.global.u32 [memory], low;",
+        "ld.param.u64 o, [out]; st.global.u64 [o], memory;",
         "atom.global.cas.b32 low, [memory+4], 0, 1;",
         "again: ld.volatile.global.u32 low, [memory+4]; setp.eq.u32 p, low, 0; @p bra again;",
     ],

@@ -47,8 +47,8 @@ bool is_arrival(const Instruction &instruction, const Instruction &address)
 
 bool accesses(const Instruction &instruction, const Instruction &address)
 {
-    if (const auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction))
-        return store->getPointerOperand() == &address;
+    if (llvm::isa<llvm::StoreInst>(instruction)) // also of the address itself, as modules of `nvcc -G` do
+        return true;
     return instruction.isAtomic() && address.getType()->isPointerTy();
 }
 
