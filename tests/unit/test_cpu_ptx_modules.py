@@ -168,6 +168,8 @@ $L_end:
     call (result), %rd2, (argument), prototype;
     prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
     ld.param.b32 %r1, [result];
+    targets: .calltargets doubled;
+    call (result), %rd2, (argument), targets;
     st.u32 [%rd1+4], %r1;
     ret;
 }

@@ -104,11 +104,11 @@ bool StatementParser::parse_directive(Statement &statement)
         statement.kind = Statement::BLOCK; // without statements
         return skip_note();
     }
-    if (directive == "callprototype") {
+    if (directive == "callprototype" || directive == "calltargets") {
         statement.kind = Statement::BLOCK; // the types of a call's arguments say the same
         while (!token_.is(";") && token_.kind != Token::END && token_.kind != Token::ERROR)
             advance();
-        return expect(";", "the prototype");
+        return expect(";", "the directive");
     }
     if (directive == "branchtargets") {
         advance();
