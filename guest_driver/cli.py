@@ -223,7 +223,7 @@ def _functions(arguments: argparse.Namespace) -> None:
 
 
 def _register(arguments: argparse.Namespace) -> None:
-    kind = runner.PROGRAM_KINDS.get(arguments.file.suffix, "cuda")
+    kind = runner.kind_of(arguments.file)
     with Device(address=arguments.device) as device:
         source = runner.named_content(arguments.file, kind)
         program = device.register(source, arguments.option, kind, keep=arguments.keep)

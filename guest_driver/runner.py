@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,7 +36,9 @@ Without the last file name only a summary of an output is printed.
 """
 
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
-"""Program kinds by file suffix; other files are CUDA source."""
+"""Program kinds by file suffix; other files are CUDA source, or PTX by their first directive."""
+
+_PTX: Final = re.compile(rb"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*\.version\b", re.DOTALL)
 
 CHECKS: Final = ("memcheck", "initcheck", "racecheck", "leak-check", "lockstep", "profile")
 """Flags of the command line that are options of the software GPU's compiler."""
@@ -174,13 +177,19 @@ def _program(device: Device | ShadowDevice, arguments: argparse.Namespace) -> Pr
         *lines,
         *(f"--{name}" for name in CHECKS if getattr(arguments, name.replace("-", "_"))),
     ]
-    kinds = [PROGRAM_KINDS.get(file.suffix, "cuda") for file in arguments.file]
+    kinds = [kind_of(file) for file in arguments.file]
     if len(kinds) == 1:
         return device.compile(named_content(arguments.file[0], kinds[0]), options, kinds[0])
     for file, kind in zip(arguments.file, kinds, strict=True):
         if kind == "cubin":
             raise ValueError(f"{file}: a cubin cannot be linked with other files; allowed: CUDA C, PTX, fatbins")
     return device.link([Unit(str(file), file.read_bytes()) for file in arguments.file], options)
+
+
+def kind_of(file: Path) -> str:
+    """Kind of a program's file."""
+    kind = PROGRAM_KINDS.get(file.suffix)
+    return kind or ("ptx" if _PTX.match(file.read_bytes()) else "cuda")
 
 
 def named_content(file: Path, kind: str) -> bytes:

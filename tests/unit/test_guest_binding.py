@@ -460,6 +460,21 @@ def test_arrays_on_the_command_line_are_parsed(tmp_path: Path) -> None:
     assert runner.parse("rand:uint8:100").value.max() > 50
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.ptx", "", "ptx"),
+        ("a.fatbin", "", "fatbin"),
+        ("a.txt", "// made by hand\n/* for\n*/\n.version 8.0\n", "ptx"),
+        ("a.PTX", ".version 8.0\n", "ptx"),
+        ("a.cu", "// .version 8.0\n__global__ void k() {}\n", "cuda"),
+    ],
+)
+def test_kind_of_a_program(tmp_path: Path, name: str, content: str, kind: str) -> None:
+    (tmp_path / name).write_text(content)
+    assert runner.kind_of(tmp_path / name) == kind
+
+
 @pytest.mark.parametrize("spec", ["", "int", "int:", "int:x", "out:float32", "float32:1", "in:a:b", "rand:nothing:3"])
 def test_malformed_arguments_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=f"--arg {spec}: .*vgc run --help"):
