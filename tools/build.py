@@ -128,7 +128,7 @@ PARTS: Final = (
     Part(
         "guest's CUDA driver library",
         "guest_driver/cuda/driver",
-        ("guest_driver/cuda/driver", "kernels/cpu/include"),
+        ("guest_driver/cuda/driver", "guest_driver/cuda/runtime/driver"),
         ("guest_driver/cuda/build/toolkit/lib64/libcuda.so.1", "guest_driver/cuda/build/toolkit/lib64/libcuda.so"),
     ),
     Part(

@@ -52,6 +52,10 @@ cudaError_t rt_current(struct rt_device **device);
 cudaError_t rt_device(int ordinal, struct rt_device **device);
 /* The current device's ordinal; does not open it. */
 int rt_ordinal(void);
+/* Makes a device that exists the calling thread's current one; does not open it. */
+void rt_set_ordinal(int ordinal);
+/* This thread has made calls of the runtime that need a device. */
+extern _Thread_local bool rt_has_called;
 /* Devices that have been looked for; 0 before any is used. */
 int rt_opened_devices(void);
 /* The device without opening it; NULL if it does not exist. */

@@ -7,6 +7,8 @@
 
 /* Notes the error as this thread's last, and returns it. Every function of the API ends with it. */
 cudaError_t rt_return(cudaError_t error);
+/* Makes another error this thread's last; returns the one before. */
+cudaError_t rt_swap_last(cudaError_t error);
 /* CUDA's error for a result of libvgc. Keeps libvgc's text for `vgc last-error`. */
 cudaError_t rt_error(int vgc_result);
 /* Notes why a call failed, in words, for `vgc last-error`, and returns `error`. */

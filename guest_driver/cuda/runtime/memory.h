@@ -115,6 +115,8 @@ cudaError_t rt_issue_copy_3d(struct rt_device *device, const struct cudaMemcpy3D
 
 /* ---- fills.c ----------------------------------------------------------------------------------------------------- */
 
+/* Rows of `xsize` bytes, `ysize` of them, filled with units of 1, 2 or 4 bytes. */
+cudaError_t rt_fill_units(struct cudaPitchedPtr memory, uint32_t value, uint32_t unit, cudaStream_t stream, bool waits);
 cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 
 /* ---- managed.c: memory that host and device use at the same address, moved between them -------------------------- */

@@ -8,9 +8,14 @@
 struct rt_either;
 struct vgc_local_table;
 
-struct rt_unit { /* an object file's GPU part */
+struct rt_unit { /* an object file's GPU part, or what a program loads as it runs (images.c) */
     struct rt_unit *next;
-    const void *data;    /* struct vgc_cuda_blob, or NVIDIA's fat binary */
+    const void *data; /* struct vgc_cuda_blob, NVIDIA's fat binary, or an image */
+    bool is_image;    /* alone, and in no list of units */
+    int kind;         /* enum vgc_source_kind of an image; 0: `data` says */
+    uint64_t size;    /* of an image */
+    const char *const *options;
+    uint32_t num_options;
     const void *library; /* base of the executable or shared library that it lies in */
     struct rt_program *programs[RT_MAX_DEVICES];
     bool is_of_program; /* of the executable: it is never unloaded */
@@ -28,6 +33,7 @@ struct rt_function {
     int max_dynamic_shared; /* of cudaFuncSetAttribute() */
     int carveout;
     struct rt_either *either; /* local/launch.c */
+    struct rt_parts *parts;   /* driver/launches.c; NULL: none was set */
 };
 
 struct rt_variable {
@@ -48,6 +54,14 @@ void rt_variable_alias(struct rt_variable *variable, const void *host);
 /* NULL if nobody registered it. */
 struct rt_function *rt_function(const void *host);
 struct rt_variable *rt_variable(const void *host);
+/* Registers a kernel of an image, for all that takes a stub's address: its own address is that. NULL: no memory. */
+struct rt_function *rt_register_kernel(struct rt_unit *unit, const char *name);
+/* Likewise a variable, whose size is not known yet. */
+struct rt_variable *rt_register_variable(struct rt_unit *unit, const char *name);
+/* Takes a kernel that was registered so out of use again, before anybody has got it. */
+void rt_forget_kernel(struct rt_function *function);
+/* Takes all kernels and variables of an image out of use; who holds one may still look at it. */
+void rt_forget_unit(const struct rt_unit *unit);
 /* Has the unit any variables? With the registry's lock. */
 bool rt_has_variables(const struct rt_unit *unit);
 /* A unit's variable by the linker's name; NULL: it has none. */
@@ -73,6 +87,8 @@ void rt_progress_end(struct rt_progress *progress);
 /* The function on a device; its program is loaded at first use. */
 cudaError_t rt_load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded);
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address);
+/* The unit's program on a device, loaded if it is not yet; valid until the unit goes or the device is reset. */
+cudaError_t rt_load_unit(struct rt_device *device, struct rt_unit *unit, struct vgc_program **loaded);
 /* Frees what a unit loaded on all devices. */
 void rt_unload_unit(struct rt_unit *unit);
 /* All units of a library whose blobs are relocatable, beginning with `first`; their number. With the registry's lock.

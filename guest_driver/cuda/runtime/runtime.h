@@ -6,6 +6,7 @@
 #define VGC_CUDART_RUNTIME_H
 
 #include "devices.h"
+#include "driver.h"
 #include "errors.h"
 #include "graphs.h"
 #include "local.h"

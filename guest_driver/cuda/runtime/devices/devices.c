@@ -17,6 +17,7 @@ static _Atomic int num_opened; /* devices that have been opened, ever */
 static int find_result = VGC_OK;
 static _Atomic bool is_closed; /* the process ends, or this library is unloaded */
 static _Thread_local int current;
+_Thread_local bool rt_has_called;
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
@@ -217,8 +218,14 @@ cudaError_t rt_device(int ordinal, struct rt_device **out)
     return make_ready(device);
 }
 
+void rt_set_ordinal(int ordinal)
+{
+    current = ordinal;
+}
+
 cudaError_t rt_current(struct rt_device **device)
 {
+    rt_has_called = true;
     return rt_device(current, device);
 }
 
@@ -354,6 +361,7 @@ RT_API cudaError_t cudaSetDevice(int device)
     if (rt_device_at(device) == NULL)
         return rt_return(rt_explain(cudaErrorInvalidDevice, "device %d; there are %d", device, rt_device_count()));
     current = device;
+    rt_driver_follow(device);
     struct rt_device *ready;
     return rt_return(rt_current(&ready));
 }

@@ -35,6 +35,13 @@ cudaError_t rt_explain(cudaError_t error, const char *format, ...)
     return error;
 }
 
+cudaError_t rt_swap_last(cudaError_t error)
+{
+    const cudaError_t before = last;
+    last = error;
+    return before;
+}
+
 /* Has it been said? `what` is a literal. */
 static bool is_news(const char *what)
 {

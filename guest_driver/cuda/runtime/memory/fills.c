@@ -135,15 +135,16 @@ static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent 
     return cudaSuccess;
 }
 
-static cudaError_t fill(const struct cudaPitchedPtr *memory, int value, struct cudaExtent extent, cudaStream_t stream,
-                        bool waits)
+/* Units of `unit` bytes, which the extent's width and the pitch are multiples of. */
+static cudaError_t fill(const struct cudaPitchedPtr *memory, uint32_t value, uint32_t unit, struct cudaExtent extent,
+                        cudaStream_t stream, bool waits)
 {
     struct rt_device *device;
     bool is_known = false;
     const struct rt_operation operation = {.kind = RT_FILL,
                                            .fill = {.dst = memory->ptr,
-                                                    .value = (uint8_t)value,
-                                                    .unit = 1,
+                                                    .value = value,
+                                                    .unit = unit,
                                                     .pitch = memory->pitch,
                                                     .width = extent.width,
                                                     .height = extent.height,
@@ -164,7 +165,18 @@ static cudaError_t fill_2d(void *pointer, size_t pitch, int value, size_t width,
     struct cudaPitchedPtr memory = {pointer, pitch, width, height};
     if (pitch < width && height > 0)
         return rt_explain(cudaErrorInvalidValue, "rows of %zu bytes at a pitch of %zu", width, pitch);
-    return fill(&memory, value, (struct cudaExtent){width, height, 1}, stream, waits);
+    return fill(&memory, (uint8_t)value, 1, (struct cudaExtent){width, height, 1}, stream, waits);
+}
+
+cudaError_t rt_fill_units(struct cudaPitchedPtr memory, uint32_t value, uint32_t unit, cudaStream_t stream, bool waits)
+{
+    const struct cudaExtent extent = {memory.xsize, memory.ysize, 1};
+    if ((uintptr_t)memory.ptr % unit != 0 || (extent.height > 1 && memory.pitch % unit != 0))
+        return rt_explain(cudaErrorInvalidValue, "a fill of units of %u bytes at %p, pitch %zu; allowed: multiples",
+                          unit, memory.ptr, memory.pitch);
+    if (extent.height > 1 && memory.pitch < extent.width)
+        return rt_explain(cudaErrorInvalidValue, "rows of %zu bytes at a pitch of %zu", extent.width, memory.pitch);
+    return fill(&memory, value, unit, extent, stream, waits);
 }
 
 RT_API cudaError_t cudaMemset2D(void *memory, size_t pitch, int value, size_t width, size_t height)
@@ -180,11 +192,11 @@ RT_API cudaError_t cudaMemset2DAsync(void *memory, size_t pitch, int value, size
 
 RT_API cudaError_t cudaMemset3D(struct cudaPitchedPtr memory, int value, struct cudaExtent extent)
 {
-    return rt_return(fill(&memory, value, extent, NULL, true));
+    return rt_return(fill(&memory, (uint8_t)value, 1, extent, NULL, true));
 }
 
 RT_API cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr memory, int value, struct cudaExtent extent,
                                      cudaStream_t stream)
 {
-    return rt_return(fill(&memory, value, extent, stream, false));
+    return rt_return(fill(&memory, (uint8_t)value, 1, extent, stream, false));
 }

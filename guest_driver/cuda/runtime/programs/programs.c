@@ -21,6 +21,8 @@ struct rt_program {
 static const struct vgc_cuda_blob *blob_of(const struct rt_unit *unit)
 {
     const struct vgc_cuda_blob *blob = unit->data;
+    if (unit->kind != 0)
+        return NULL;
     return memcmp(blob->magic, VGC_CUDA_BLOB_MAGIC, sizeof(blob->magic)) == 0 ? blob : NULL;
 }
 
@@ -85,6 +87,25 @@ static int load_blob(struct rt_device *device, const struct vgc_cuda_blob *blob,
     return result;
 }
 
+/* An image of PTX takes the option for the heap, too. */
+static int load_image(struct rt_device *device, const struct rt_unit *unit, struct vgc_program **program)
+{
+    char heap[64];
+    const char **options = calloc(unit->num_options + 1u, sizeof(*options));
+    uint32_t count = unit->num_options;
+    if (options == NULL)
+        return VGC_SYSTEM;
+    for (uint32_t i = 0; i < count; i++)
+        options[i] = unit->options[i];
+    heap_option(device, heap, sizeof(heap));
+    if (heap[0] != '\0')
+        options[count++] = heap;
+    int result =
+        vgc_program_load(atomic_load(&device->device), unit->kind, unit->data, unit->size, options, count, program);
+    free(options);
+    return result;
+}
+
 /* A name for the linker that no other unit has: objects of several folders may come from files of one name. */
 static char *unique_name(const struct vgc_cuda_blob *blob, uint32_t index)
 {
@@ -130,6 +151,8 @@ static int link_units(struct rt_device *device, struct rt_unit *const *units, ui
 
 static cudaError_t error_of_load(int result, const struct rt_unit *unit)
 {
+    if (unit->kind != 0)
+        return rt_error(result); /* images.c has more to say */
     if ((result == VGC_COMPILE_FAILED || result == VGC_UNSUPPORTED) && rt_is_fatbin(unit->data))
         return rt_fatbin_refused(unit->data);
     if (result == VGC_COMPILE_FAILED)
@@ -143,14 +166,15 @@ static cudaError_t error_of_load(int result, const struct rt_unit *unit)
 /* With the registry's lock: the units that are loaded together with `unit`. */
 static uint32_t companions(struct rt_unit *unit, struct rt_unit ***out)
 {
-    uint32_t count = 0;
-    bool all = is_relocatable(unit);
+    uint32_t count = unit->is_image;
+    bool all = !unit->is_image && is_relocatable(unit);
     for (struct rt_unit *other = rt_units(); other != NULL; other = other->next)
         count += other == unit || (all && other->library == unit->library && is_relocatable(other));
     struct rt_unit **list = calloc(count + 1u, sizeof(*list));
     *out = list;
     if (list == NULL)
         return 0;
+    list[0] = unit;
     uint32_t at = 0;
     for (struct rt_unit *other = rt_units(); other != NULL; other = other->next)
         if (other == unit || (all && other->library == unit->library && is_relocatable(other)))
@@ -175,6 +199,8 @@ static int load_units(struct rt_device *device, struct rt_unit *const *units, ui
                       struct vgc_program **program)
 {
     const struct vgc_cuda_blob *blob = blob_of(units[0]);
+    if (units[0]->kind != 0)
+        return load_image(device, units[0], program);
     if (blob == NULL)
         return rt_is_fatbin(units[0]->data) ? rt_fatbin_load(atomic_load(&device->device), units[0]->data, program)
                                             : VGC_UNSUPPORTED;
@@ -230,6 +256,17 @@ static cudaError_t load(struct rt_device *device, struct rt_unit *unit, struct r
     free(units);
     *out = program;
     return program->error;
+}
+
+cudaError_t rt_load_unit(struct rt_device *device, struct rt_unit *unit, struct vgc_program **loaded)
+{
+    struct rt_program *program;
+    rt_registry_lock();
+    cudaError_t error = load(device, unit, &program);
+    if (error == cudaSuccess)
+        *loaded = program->loaded;
+    rt_registry_unlock();
+    return error == cudaErrorDevicesUnavailable ? rt_fault(device, error) : error;
 }
 
 void rt_unload_unit(struct rt_unit *unit)

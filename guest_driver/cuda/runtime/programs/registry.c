@@ -147,13 +147,13 @@ void rt_programs_forget(struct rt_device *device)
     struct table *table = atomic_load(&functions);
     for (size_t i = 0; table != NULL && i < table->room; i++) {
         const struct entry *entry = atomic_load(&table->entries[i]);
-        if (entry != NULL)
+        if (entry != NULL && entry->what != NULL)
             atomic_store(&((struct rt_function *)entry->what)->loaded[device->ordinal], NULL);
     }
     table = atomic_load(&variables);
     for (size_t i = 0; table != NULL && i < table->room; i++) {
         const struct entry *entry = atomic_load(&table->entries[i]);
-        if (entry != NULL)
+        if (entry != NULL && entry->what != NULL)
             ((struct rt_variable *)entry->what)->address[device->ordinal] = 0;
     }
     rt_registry_unlock();
@@ -240,6 +240,65 @@ RT_API void __cudaRegisterFunction(void **handle, const char *host, char *device
         rt_local_register(function);
     rt_registry_lock();
     enter(&functions, host, function);
+    rt_registry_unlock();
+}
+
+struct rt_function *rt_register_kernel(struct rt_unit *unit, const char *name)
+{
+    struct rt_function *function = calloc(1, sizeof(*function));
+    char *kept = strdup(name);
+    if (function == NULL || kept == NULL) {
+        free(function);
+        free(kept);
+        return NULL;
+    }
+    *function = (struct rt_function){.host = function, .name = kept, .unit = unit, .max_dynamic_shared = -1};
+    rt_registry_lock();
+    enter(&functions, function, function);
+    rt_registry_unlock();
+    return function;
+}
+
+struct rt_variable *rt_register_variable(struct rt_unit *unit, const char *name)
+{
+    struct rt_variable *variable = calloc(1, sizeof(*variable));
+    char *kept = strdup(name);
+    if (variable == NULL || kept == NULL) {
+        free(variable);
+        free(kept);
+        return NULL;
+    }
+    *variable = (struct rt_variable){.host = variable, .name = kept, .unit = unit};
+    rt_registry_lock();
+    enter(&variables, variable, variable);
+    rt_registry_unlock();
+    return variable;
+}
+
+void rt_forget_kernel(struct rt_function *function)
+{
+    rt_registry_lock();
+    enter(&functions, function, NULL);
+    rt_registry_unlock(); /* readers of the table may look at it yet: it stays */
+}
+
+void rt_forget_unit(const struct rt_unit *unit)
+{
+    rt_registry_lock();
+    struct table *table = atomic_load(&functions);
+    for (size_t i = 0; table != NULL && i < table->room; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        const struct rt_function *function = entry != NULL ? entry->what : NULL;
+        if (function != NULL && function->unit == unit)
+            enter(&functions, function->host, NULL);
+    }
+    table = atomic_load(&variables);
+    for (size_t i = 0; table != NULL && i < table->room; i++) {
+        const struct entry *entry = atomic_load(&table->entries[i]);
+        const struct rt_variable *variable = entry != NULL ? entry->what : NULL;
+        if (variable != NULL && variable->unit == unit)
+            enter(&variables, variable->host, NULL);
+    }
     rt_registry_unlock();
 }
 

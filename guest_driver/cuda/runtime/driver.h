@@ -1,0 +1,132 @@
+/* CUDA's driver API, over the same devices, programs, streams and memory. Its functions are hidden here: libcuda.so.1
+ * finds them in the runtime that the process has, by vgc_driver_function(). */
+#ifndef VGC_CUDART_DRIVER_H
+#define VGC_CUDART_DRIVER_H
+
+#include "cuda.h"
+
+#include "base.h"
+#include "programs.h"
+
+/* ---- contexts.c -------------------------------------------------------------------------------------------------- */
+
+enum rt_owned_kind { RT_OWNED_MEMORY, RT_OWNED_HOST_MEMORY, RT_OWNED_MODULE, RT_OWNED_STREAM, RT_OWNED_EVENT };
+
+struct rt_owned {
+    enum rt_owned_kind kind;
+    void *handle;
+};
+
+/* A context is a set of what was made in it, which goes with it. All contexts of a device share its address space. */
+struct CUctx_st {
+    uint64_t magic;
+    int ordinal;
+    bool is_primary;
+    unsigned flags;
+    unsigned users; /* of a primary context: retained so many times */
+    uint64_t id;
+    pthread_mutex_t mutex; /* of what follows */
+    struct rt_owned *owned;
+    size_t num_owned;
+    size_t room;
+};
+
+/* The calling thread's context, and its device, ready for use; what must have gone before is checked. */
+CUresult rt_enter_context(CUcontext *context, struct rt_device **device);
+/* Notes what was made in the context. False: no memory. */
+bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle);
+/* Takes the handle from the context that has noted it: it is gone. */
+void rt_disown(enum rt_owned_kind kind, const void *handle);
+/* The context that has noted it; NULL: none. */
+CUcontext rt_owner(enum rt_owned_kind kind, const void *handle);
+/* cudaSetDevice() makes the device's primary context current, in place of another. */
+void rt_driver_follow(int ordinal);
+/* The primary context of a device, whether it is used or not. */
+CUcontext rt_primary_context(int ordinal);
+/* CUDA_SUCCESS once cuInit() was called, or the runtime has opened a device. */
+CUresult rt_check_driver(void);
+CUresult rt_check_ordinal(const void *into, CUdevice device);
+
+/* ---- results.c --------------------------------------------------------------------------------------------------- */
+
+CUresult rt_result_of(cudaError_t error);
+
+struct rt_visit {
+    cudaError_t last;
+    bool has_called;
+};
+
+struct rt_visit rt_visit_begin(void);
+CUresult rt_visit_end(struct rt_visit visit, cudaError_t error);
+
+/* Result of calls of the runtime's: its last error stays the program's own. */
+#define RT_ASK(call)                                                                                                   \
+    ({                                                                                                                 \
+        const struct rt_visit visit_ = rt_visit_begin();                                                               \
+        rt_visit_end(visit_, (call));                                                                                  \
+    })
+/* Likewise, for functions that do no more, in the current context. */
+#define RT_IN_CONTEXT(call)                                                                                            \
+    ({                                                                                                                 \
+        const CUresult entered_ = rt_enter_context(NULL, NULL);                                                        \
+        entered_ == CUDA_SUCCESS ? RT_ASK(call) : entered_;                                                            \
+    })
+
+/* ---- modules.c --------------------------------------------------------------------------------------------------- */
+
+/* A module or a library: an image, and what has been asked for of it. Its kernels, CUfunction or CUkernel, are struct
+ * rt_function, which the runtime's functions take in place of a stub's address. */
+struct CUmod_st {
+    uint64_t magic;
+    struct rt_unit unit;
+    void *image; /* a copy, as are the options */
+    char *options;
+    pthread_mutex_t mutex; /* of the next two */
+    struct rt_asked *kernels;
+    struct rt_asked *variables;
+};
+
+CUresult rt_check_kernel(const void *kernel, struct rt_function **function);
+/* Frees what a module is; its kernels are no kernels any more. */
+CUresult rt_unload_module(CUmodule module);
+
+/* ---- kernels.c --------------------------------------------------------------------------------------------------- */
+
+/* Calls of a launch in parts: cuFuncSetBlockShape(), cuParamSet...(), cuLaunchGrid(). */
+struct rt_parts {
+    unsigned block[3];
+    unsigned shared;
+    unsigned size;
+    unsigned char buffer[4096];
+};
+
+/* ---- images.c ---------------------------------------------------------------------------------------------------- */
+
+struct rt_jit {       /* options of the compiler that was there: what has a meaning here */
+    char options[64]; /* for the host's, each with a NUL */
+    uint32_t num_options;
+    char *logs[2]; /* of information, and of errors; NULL: not wanted */
+    size_t log_bytes[2];
+    void **log_sizes[2]; /* told how much was written */
+};
+
+CUresult rt_take_jit_options(unsigned count, const CUjit_option *options, void **values, struct rt_jit *jit);
+void rt_write_jit_log(const struct rt_jit *jit, bool is_error, const char *text);
+/* Kind and size of an image, by its first bytes: an enum vgc_source_kind; 0: of mynvcc; -1: nothing known. */
+int rt_image_kind(const void **image, uint64_t *size);
+
+/* ---- names.c ----------------------------------------------------------------------------------------------------- */
+
+struct rt_driver_name {
+    const char *name;
+    const void *function;
+};
+
+/* All functions, and what else they are called; written by table.awk. */
+extern const struct rt_driver_name RT_DRIVER_NAMES[];
+extern const size_t RT_NUM_DRIVER_NAMES;
+
+/* The function of the driver API with that name; NULL: it has no such function. libcuda.so.1 asks for all of them. */
+RT_API void *vgc_driver_function(const char *name);
+
+#endif

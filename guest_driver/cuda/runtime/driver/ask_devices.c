@@ -1,0 +1,129 @@
+/* Questions of the driver API about the driver and about devices. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime.h"
+
+enum { DRIVER_VERSION = 13000 }; /* of the newest runtime that there is, as a driver serves the older ones, too */
+
+/* Needs no cuInit(). */
+CUresult cuDriverGetVersion(int *version)
+{
+    if (version == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    return count == NULL ? CUDA_ERROR_INVALID_VALUE : RT_ASK(cudaGetDeviceCount(count));
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    const CUresult result = rt_check_ordinal(device, ordinal);
+    if (result == CUDA_SUCCESS)
+        *device = ordinal;
+    return result;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(value, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return RT_ASK(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device)); /* the same numbers */
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
+{
+    CUresult result = major == NULL ? CUDA_ERROR_INVALID_VALUE
+                                    : cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    if (result == CUDA_SUCCESS)
+        result = cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    return result;
+}
+
+static CUresult properties_of(const void *into, CUdevice device, struct cudaDeviceProp *properties)
+{
+    const CUresult result = rt_check_ordinal(into, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaGetDeviceProperties(properties, device)) : result;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    struct cudaDeviceProp properties;
+    const CUresult result = length <= 0 ? CUDA_ERROR_INVALID_VALUE : properties_of(name, device, &properties);
+    if (result == CUDA_SUCCESS)
+        (void)snprintf(name, (size_t)length, "%s", properties.name);
+    return result;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    struct cudaDeviceProp properties;
+    const CUresult result = properties_of(uuid, device, &properties);
+    if (result == CUDA_SUCCESS)
+        memcpy(uuid, &properties.uuid, sizeof(*uuid));
+    return result;
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
+{
+    struct cudaDeviceProp properties;
+    const CUresult result = properties_of(bytes, device, &properties);
+    if (result == CUDA_SUCCESS)
+        *bytes = properties.totalGlobalMem;
+    return result;
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(text, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceGetPCIBusId(text, length, device)) : result;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    return device == NULL || text == NULL ? CUDA_ERROR_INVALID_VALUE : RT_ASK(cudaDeviceGetByPCIBusId(device, text));
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    const CUresult result = rt_check_ordinal(can, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceCanAccessPeer(can, device, peer)) : result;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer);
+CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer)
+{
+    const CUresult result = rt_check_ordinal(value, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return RT_ASK(cudaDeviceGetP2PAttribute(value, (enum cudaDeviceP2PAttr)attribute, device, peer));
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(pool, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceGetDefaultMemPool((cudaMemPool_t *)pool, device)) : result;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(pool, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceGetMemPool((cudaMemPool_t *)pool, device)) : result;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+    const CUresult result = rt_check_ordinal(&device, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceSetMemPool(device, (cudaMemPool_t)pool)) : result;
+}

@@ -1,0 +1,547 @@
+/* Contexts. A process has one address space on a device, and all its contexts share that: a context is what was made in
+ * it, which goes with it. The primary context is the runtime's, too. */
+#include <stdlib.h>
+
+#include "runtime.h"
+
+#define MAGIC UINT64_C(0x7874634347560001)
+enum { MAX_STACK = 64, API_VERSION = 3020 };
+
+static atomic_bool is_initialized;
+static _Atomic uint64_t last_id;
+static struct CUctx_st primaries[RT_MAX_DEVICES];
+static pthread_once_t primaries_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t primaries_mutex = PTHREAD_MUTEX_INITIALIZER; /* of `users` and `flags` */
+static _Thread_local CUcontext stack[MAX_STACK];
+static _Thread_local unsigned depth;
+
+/* ---- the driver ----------------------------------------------------------------------------- */
+
+CUresult rt_check_driver(void)
+{
+    return is_initialized || rt_opened_devices() > 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult rt_check_ordinal(const void *into, CUdevice device)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (into == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return rt_device_at(device) == NULL ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    int count;
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = RT_ASK(cudaGetDeviceCount(&count));
+    if (result == CUDA_SUCCESS)
+        is_initialized = true;
+    return result;
+}
+
+/* ---- what contexts own ---------------------------------------------------------------------- */
+
+bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle)
+{
+    (void)pthread_mutex_lock(&context->mutex);
+    if (context->num_owned == context->room) {
+        const size_t room = context->room == 0 ? 16 : 2 * context->room;
+        struct rt_owned *more = realloc(context->owned, room * sizeof(*more));
+        if (more != NULL) {
+            context->owned = more;
+            context->room = room;
+        }
+    }
+    const bool has_room = context->num_owned < context->room;
+    if (has_room)
+        context->owned[context->num_owned++] = (struct rt_owned){kind, handle};
+    (void)pthread_mutex_unlock(&context->mutex);
+    return has_room;
+}
+
+/* Contexts that live, for rt_disown(): what one has made may be freed where another is current. */
+static struct {
+    pthread_mutex_t mutex;
+    CUcontext *list;
+    size_t count;
+    size_t room;
+} created = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool disown(CUcontext context, enum rt_owned_kind kind, const void *handle)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&context->mutex);
+    for (size_t i = context->num_owned; i-- > 0 && !found;) /* most are freed soon */
+        if (context->owned[i].kind == kind && context->owned[i].handle == handle) {
+            context->owned[i] = context->owned[--context->num_owned];
+            found = true;
+        }
+    (void)pthread_mutex_unlock(&context->mutex);
+    return found;
+}
+
+void rt_disown(enum rt_owned_kind kind, const void *handle)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&created.mutex);
+    for (size_t i = created.count; i-- > 0 && !found;)
+        found = disown(created.list[i], kind, handle);
+    (void)pthread_mutex_unlock(&created.mutex);
+    for (int i = 0; i < rt_device_count() && !found; i++)
+        found = disown(rt_primary_context(i), kind, handle);
+}
+
+static bool owns(CUcontext context, enum rt_owned_kind kind, const void *handle)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&context->mutex);
+    for (size_t i = 0; i < context->num_owned && !found; i++)
+        found = context->owned[i].kind == kind && context->owned[i].handle == handle;
+    (void)pthread_mutex_unlock(&context->mutex);
+    return found;
+}
+
+CUcontext rt_owner(enum rt_owned_kind kind, const void *handle)
+{
+    CUcontext owner = NULL;
+    (void)pthread_mutex_lock(&created.mutex);
+    for (size_t i = 0; i < created.count && owner == NULL; i++)
+        owner = owns(created.list[i], kind, handle) ? created.list[i] : NULL;
+    (void)pthread_mutex_unlock(&created.mutex);
+    for (int i = 0; i < rt_device_count() && owner == NULL; i++)
+        owner = owns(rt_primary_context(i), kind, handle) ? rt_primary_context(i) : NULL;
+    return owner;
+}
+
+static CUresult let_go(const struct rt_owned *owned)
+{
+    switch (owned->kind) {
+    case RT_OWNED_MEMORY:
+        return RT_ASK(cudaFree(owned->handle));
+    case RT_OWNED_HOST_MEMORY:
+        return RT_ASK(cudaFreeHost(owned->handle));
+    case RT_OWNED_MODULE:
+        return rt_unload_module(owned->handle);
+    case RT_OWNED_STREAM:
+        return RT_ASK(cudaStreamDestroy(owned->handle));
+    case RT_OWNED_EVENT:
+        return RT_ASK(cudaEventDestroy(owned->handle));
+    }
+    return CUDA_ERROR_UNKNOWN;
+}
+
+/* Frees all that the context has, the latest first; the device has ended all work. Returns the first error. */
+static CUresult free_owned(CUcontext context)
+{
+    CUresult result = CUDA_SUCCESS;
+    const int before = rt_ordinal();
+    rt_set_ordinal(context->ordinal);
+    (void)RT_ASK(cudaDeviceSynchronize());
+    (void)pthread_mutex_lock(&context->mutex);
+    while (context->num_owned > 0) {
+        const struct rt_owned owned = context->owned[--context->num_owned];
+        (void)pthread_mutex_unlock(&context->mutex);
+        const CUresult error = let_go(&owned);
+        result = result == CUDA_SUCCESS ? error : result;
+        (void)pthread_mutex_lock(&context->mutex);
+    }
+    free(context->owned);
+    context->owned = NULL;
+    context->room = 0;
+    (void)pthread_mutex_unlock(&context->mutex);
+    rt_set_ordinal(before);
+    return result;
+}
+
+/* ---- the calling thread's contexts ---------------------------------------------------------- */
+
+static void make_primaries(void)
+{
+    for (int i = 0; i < RT_MAX_DEVICES; i++) {
+        primaries[i] = (struct CUctx_st){.magic = MAGIC, .ordinal = i, .is_primary = true, .id = ++last_id};
+        (void)pthread_mutex_init(&primaries[i].mutex, NULL);
+    }
+}
+
+CUcontext rt_primary_context(int ordinal)
+{
+    (void)pthread_once(&primaries_once, make_primaries);
+    return &primaries[ordinal];
+}
+
+static bool is_context(CUcontext context)
+{
+    return context != NULL && context->magic == MAGIC;
+}
+
+/* NULL: none. A thread that has used the runtime has the primary context, even if it has not asked for it. */
+static CUcontext current(void)
+{
+    if (depth > 0)
+        return stack[depth - 1];
+    return rt_has_called ? rt_primary_context(rt_ordinal()) : NULL;
+}
+
+CUresult rt_enter_context(CUcontext *context, struct rt_device **device)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUcontext found = current();
+    if (found == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!is_context(found))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    rt_set_ordinal(found->ordinal);
+    if (context != NULL)
+        *context = found;
+    return device == NULL ? CUDA_SUCCESS : RT_ASK(rt_device(found->ordinal, device));
+}
+
+static void follow_stack(void)
+{
+    if (depth > 0 && is_context(stack[depth - 1]))
+        rt_set_ordinal(stack[depth - 1]->ordinal);
+}
+
+void rt_driver_follow(int ordinal)
+{
+    if (depth > 0)
+        stack[depth - 1] = rt_primary_context(ordinal);
+}
+
+static CUresult push(CUcontext context)
+{
+    if (depth == MAX_STACK)
+        return CUDA_ERROR_INVALID_VALUE;
+    stack[depth++] = context;
+    follow_stack();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    return is_context(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    const CUcontext top = current();
+    if (top == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (depth > 0)
+        depth--;
+    rt_has_called = false; /* of contexts that lie below, none is that of the runtime */
+    follow_stack();
+    if (context != NULL)
+        *context = top;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (context == NULL) {
+        depth -= depth > 0;
+        rt_has_called = false;
+        follow_stack();
+        return CUDA_SUCCESS;
+    }
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (depth == 0)
+        return push(context);
+    stack[depth - 1] = context;
+    follow_stack();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (context == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *context = current();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+    CUcontext context;
+    if (device == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = rt_enter_context(&context, NULL);
+    if (result == CUDA_SUCCESS)
+        *device = context->ordinal;
+    return result;
+}
+
+/* ---- making contexts ------------------------------------------------------------------------ */
+
+static bool note_created(CUcontext context)
+{
+    (void)pthread_mutex_lock(&created.mutex);
+    if (created.count == created.room) {
+        const size_t room = created.room == 0 ? 8 : 2 * created.room;
+        CUcontext *more = realloc(created.list, room * sizeof(CUcontext));
+        if (more != NULL) {
+            created.list = more;
+            created.room = room;
+        }
+    }
+    const bool has_room = created.count < created.room;
+    if (has_room)
+        created.list[created.count++] = context;
+    (void)pthread_mutex_unlock(&created.mutex);
+    return has_room;
+}
+
+/* False: no such context was created, or it has been destroyed. */
+static bool take_created(CUcontext context)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&created.mutex);
+    for (size_t i = 0; i < created.count && !found; i++)
+        if (created.list[i] == context) {
+            created.list[i] = created.list[--created.count];
+            found = true;
+        }
+    (void)pthread_mutex_unlock(&created.mutex);
+    return found;
+}
+
+CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+    struct rt_device *ready;
+    CUresult result = rt_check_ordinal(context, device);
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_device(device, &ready));
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUcontext made = rt_handle_new(sizeof(*made));
+    if (made == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *made = (struct CUctx_st){.magic = MAGIC, .ordinal = device, .flags = flags, .id = ++last_id};
+    (void)pthread_mutex_init(&made->mutex, NULL);
+    if (!note_created(made))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    else if ((result = push(made)) != CUDA_SUCCESS)
+        (void)take_created(made);
+    if (result != CUDA_SUCCESS) {
+        rt_handle_free(made, sizeof(*made));
+        return result;
+    }
+    *context = made;
+    return CUDA_SUCCESS;
+}
+
+/* The parameters say how contexts share a GPU's multiprocessors, which the host decides here. */
+CUresult cuCtxCreate_v3(CUcontext *context, void *parameters, int count, unsigned int flags, CUdevice device);
+CUresult cuCtxCreate_v3(CUcontext *context, void *parameters, int count, unsigned int flags, CUdevice device)
+{
+    (void)parameters;
+    return count != 0 ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate(context, flags, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned int flags, CUdevice device);
+CUresult cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned int flags, CUdevice device)
+{
+    return parameters != NULL ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate(context, flags, device);
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    const CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!take_created(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    const CUresult error = free_owned(context);
+    if (depth > 0 && stack[depth - 1] == context)
+        depth--;
+    follow_stack();
+    (void)pthread_mutex_destroy(&context->mutex);
+    rt_handle_free(context, sizeof(*context));
+    return error;
+}
+
+/* ---- primary contexts ----------------------------------------------------------------------- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    struct rt_device *ready;
+    CUresult result = rt_check_ordinal(context, device);
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_device(device, &ready));
+    if (result != CUDA_SUCCESS)
+        return result;
+    *context = rt_primary_context(device);
+    (void)pthread_mutex_lock(&primaries_mutex);
+    (*context)->users++;
+    (void)pthread_mutex_unlock(&primaries_mutex);
+    return CUDA_SUCCESS;
+}
+
+/* Frees nothing that the runtime has made in it: the runtime holds its primary context until the process ends. */
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(&device, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUcontext context = rt_primary_context(device);
+    (void)pthread_mutex_lock(&primaries_mutex);
+    const unsigned before = context->users;
+    context->users -= before > 0;
+    (void)pthread_mutex_unlock(&primaries_mutex);
+    if (before == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return before == 1 ? free_owned(context) : CUDA_SUCCESS;
+}
+
+/* Is a context other than the primary one on the device? */
+static bool has_created(CUdevice device)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&created.mutex);
+    for (size_t i = 0; i < created.count; i++)
+        found |= created.list[i]->ordinal == device;
+    (void)pthread_mutex_unlock(&created.mutex);
+    return found;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(&device, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    const CUresult error = free_owned(rt_primary_context(device));
+    if (has_created(device))
+        return error; /* the device's memory is theirs, too */
+    const int before = rt_ordinal();
+    rt_set_ordinal(device);
+    const CUresult reset = RT_ASK(cudaDeviceReset());
+    rt_set_ordinal(before);
+    return reset;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+    const CUresult result = rt_check_ordinal(flags, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (active == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUcontext context = rt_primary_context(device);
+    (void)pthread_mutex_lock(&primaries_mutex);
+    *flags = context->flags;
+    *active = context->users > 0 || (rt_has_called && rt_ordinal() == device);
+    (void)pthread_mutex_unlock(&primaries_mutex);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+    const CUresult result = rt_check_ordinal(&device, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    (void)pthread_mutex_lock(&primaries_mutex);
+    rt_primary_context(device)->flags = flags;
+    (void)pthread_mutex_unlock(&primaries_mutex);
+    return CUDA_SUCCESS;
+}
+
+/* ---- what is asked of contexts -------------------------------------------------------------- */
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+    CUcontext context;
+    if (flags == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = rt_enter_context(&context, NULL);
+    if (result == CUDA_SUCCESS)
+        *flags = context->flags;
+    return result;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+    if (id == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    context = context == NULL ? current() : context;
+    if (!is_context(context))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *id = context->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
+{
+    if (version == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_context(context == NULL ? current() : context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *version = API_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+    return RT_IN_CONTEXT(cudaDeviceSynchronize());
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+    return RT_IN_CONTEXT(cudaDeviceSetLimit((enum cudaLimit)limit, value));
+}
+
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+    return RT_IN_CONTEXT(cudaDeviceGetLimit(value, (enum cudaLimit)limit));
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    return RT_IN_CONTEXT(cudaDeviceGetStreamPriorityRange(least, greatest));
+}
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+    if (config == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_FUNC_CACHE_PREFER_NONE;
+    return rt_enter_context(NULL, NULL);
+}
+
+/* A hint, which no engine has a use for. */
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+    return (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : rt_enter_context(NULL, NULL);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+    if (!is_context(peer))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return RT_IN_CONTEXT(cudaDeviceEnablePeerAccess(peer->ordinal, flags));
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+    if (!is_context(peer))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return RT_IN_CONTEXT(cudaDeviceDisablePeerAccess(peer->ordinal));
+}

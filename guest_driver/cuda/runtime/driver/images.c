@@ -1,0 +1,144 @@
+/* Images of modules: PTX, and the containers of NVIDIA's compilers and of mynvcc; and the options of the compiler that
+ * NVIDIA's driver has for them. */
+#include <ctype.h>
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "blob.h"
+#include "programs/fatbins.h"
+#include "runtime.h"
+
+/* Header of a fat binary: programs/fatbins.c. */
+struct fatbin {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t header_bytes;
+    uint64_t content_bytes;
+};
+
+/* To the end of the last section or segment. */
+static uint64_t elf_bytes(const void *image)
+{
+    Elf64_Ehdr header;
+    memcpy(&header, image, sizeof(header));
+    const uint64_t sections = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+    const uint64_t segments = header.e_phoff + (uint64_t)header.e_phnum * header.e_phentsize;
+    return RT_MAX(RT_MAX(sections, segments), sizeof(header));
+}
+
+/* Is it PTX: a directive `.version` behind blanks and comments? */
+static bool is_ptx(const char *text)
+{
+    for (;;) {
+        while (isspace((unsigned char)*text))
+            text++;
+        if (strncmp(text, "//", 2) == 0) {
+            text += strcspn(text, "\n");
+        } else if (strncmp(text, "/*", 2) == 0) {
+            const char *end = strstr(text + 2, "*/");
+            if (end == NULL)
+                return false;
+            text = end + 2;
+        } else {
+            return strncmp(text, ".version", 8) == 0;
+        }
+    }
+}
+
+int rt_image_kind(const void **image, uint64_t *size)
+{
+    uint32_t magic;
+    struct vgc_cuda_wrapper wrapper;
+    if (strnlen(*image, sizeof(magic)) < sizeof(magic)) /* no magic has a NUL, and no text of PTX is as short */
+        return -1;
+    if (memcmp(*image, &(int32_t){VGC_CUDA_WRAPPER_MAGIC}, sizeof(int32_t)) == 0) {
+        memcpy(&wrapper, *image, sizeof(wrapper));
+        *image = wrapper.data;
+    }
+    memcpy(&magic, *image, sizeof(magic));
+    if (magic == RT_FATBIN_MAGIC) {
+        struct fatbin header;
+        memcpy(&header, *image, sizeof(header));
+        *size = header.header_bytes + header.content_bytes;
+        return VGC_SOURCE_FATBIN;
+    }
+    if (memcmp(*image, ELFMAG, SELFMAG) == 0) {
+        *size = elf_bytes(*image);
+        return VGC_SOURCE_CUBIN;
+    }
+    if (memcmp(*image, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0) {
+        struct vgc_cuda_blob blob;
+        memcpy(&blob, *image, sizeof(blob));
+        *size = sizeof(blob) + blob.name_len + blob.options_len + blob.text_len;
+        return 0;
+    }
+    *size = strlen(*image);
+    return is_ptx(*image) ? VGC_SOURCE_PTX : -1;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static void add_option(struct rt_jit *jit, const char *format, unsigned value)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < jit->num_options; i++)
+        used += strlen(jit->options + used) + 1;
+    const int written = snprintf(jit->options + used, sizeof(jit->options) - used, format, value);
+    if (written > 0 && (size_t)written < sizeof(jit->options) - used)
+        jit->num_options++;
+}
+
+CUresult rt_take_jit_options(unsigned count, const CUjit_option *options, void **values, struct rt_jit *jit)
+{
+    *jit = (struct rt_jit){.num_options = 0};
+    if (count > 0 && (options == NULL || values == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned number = (unsigned)(uintptr_t)values[i]; /* values of numbers are in the pointer */
+        switch ((int)options[i]) {
+        case CU_JIT_MAX_REGISTERS:
+            if (number > 0)
+                add_option(jit, "--maxrregcount=%u", number);
+            break;
+        case CU_JIT_OPTIMIZATION_LEVEL:
+            if (number > 4)
+                return CUDA_ERROR_INVALID_VALUE;
+            add_option(jit, "--opt-level=%u", RT_MIN(number, 3u));
+            break;
+        case CU_JIT_GENERATE_DEBUG_INFO:
+        case CU_JIT_GENERATE_LINE_INFO:
+            if (number != 0)
+                add_option(jit, "-lineinfo", 0);
+            break;
+        case CU_JIT_INFO_LOG_BUFFER:
+        case CU_JIT_ERROR_LOG_BUFFER:
+            jit->logs[options[i] == CU_JIT_ERROR_LOG_BUFFER] = values[i];
+            break;
+        case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+            jit->log_bytes[options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES] = number;
+            jit->log_sizes[options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES] = &values[i];
+            break;
+        case CU_JIT_WALL_TIME:
+            memcpy(&values[i], &(float){0}, sizeof(float));
+            break;
+        default: /* targets, fallbacks, caches: the host compiles for what it has */
+            break;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+void rt_write_jit_log(const struct rt_jit *jit, bool is_error, const char *text)
+{
+    char *log = jit->logs[is_error];
+    const size_t room = jit->log_bytes[is_error];
+    size_t written = 0;
+    if (log != NULL && room > 0) {
+        (void)snprintf(log, room, "%s", text);
+        written = strlen(log) + (*log != '\0');
+    }
+    if (jit->log_sizes[is_error] != NULL)
+        *jit->log_sizes[is_error] = (void *)(uintptr_t)written;
+}

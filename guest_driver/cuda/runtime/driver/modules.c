@@ -1,0 +1,503 @@
+/* Modules and libraries: images that a program loads as it runs. Each is a unit of the runtime's, with kernels and
+ * variables that get their place in the registry when they are asked for. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime.h"
+
+#define MAGIC UINT64_C(0x7874634347560002)
+enum { MAX_FILE_BYTES = 256 << 20 };
+
+struct rt_asked {
+    struct rt_asked *next;
+    const char *name; /* the registered one's */
+    void *registered; /* struct rt_function or struct rt_variable */
+};
+
+static bool is_module(const struct CUmod_st *module)
+{
+    return module != NULL && module->magic == MAGIC;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static void free_module(CUmodule module)
+{
+    for (struct rt_asked **list = (struct rt_asked *[]){module->kernels, module->variables, NULL}; *list != NULL;
+         list++)
+        for (struct rt_asked *asked = *list, *next; asked != NULL; asked = next) {
+            next = asked->next;
+            free(asked);
+        }
+    free(module->image);
+    free((void *)(uintptr_t)module->unit.options);
+    free(module->options);
+    (void)pthread_mutex_destroy(&module->mutex);
+    rt_handle_free(module, sizeof(*module));
+}
+
+static bool copy_options(CUmodule module, const struct rt_jit *jit)
+{
+    const char **list = calloc(jit->num_options + 1u, sizeof(*list));
+    module->unit.options = list;
+    module->options = malloc(sizeof(jit->options));
+    if (list == NULL || module->options == NULL)
+        return false;
+    memcpy(module->options, jit->options, sizeof(jit->options));
+    const char *option = module->options;
+    for (uint32_t i = 0; i < jit->num_options; i++) {
+        list[i] = option;
+        option += strlen(option) + 1;
+    }
+    module->unit.num_options = jit->num_options;
+    return true;
+}
+
+/* The program may free the image; other devices, and contexts after a loss, still need it. */
+static CUresult make_module(const void *image, const struct rt_jit *jit, CUmodule *made)
+{
+    uint64_t size = 0;
+    const int kind = image == NULL ? -1 : rt_image_kind(&image, &size);
+    if (kind < 0) {
+        (void)rt_explain(cudaErrorInvalidKernelImage,
+                         "a module that is none (allowed: PTX, a cubin, a fat binary, a container of mynvcc)");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    CUmodule module = rt_handle_new(sizeof(*module));
+    if (module == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    (void)pthread_mutex_init(&module->mutex, NULL);
+    module->image = malloc(size + 1);
+    if (module->image == NULL || !copy_options(module, jit)) {
+        free_module(module);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(module->image, image, size);
+    ((char *)module->image)[size] = '\0';
+    module->magic = MAGIC;
+    module->unit.is_image = true;
+    module->unit.data = module->image;
+    module->unit.kind = kind;
+    module->unit.size = size;
+    *made = module;
+    return CUDA_SUCCESS;
+}
+
+/* The result of loading an image, where libvgc's alone says too little. */
+static CUresult result_of_load(cudaError_t error, int kind)
+{
+    switch (error) {
+    case cudaErrorInvalidKernelImage: /* it does not compile */
+        return kind == VGC_SOURCE_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
+    case cudaErrorNotSupported: /* by this host's engine */
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case cudaErrorLaunchOutOfResources:
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    default:
+        return rt_result_of(error);
+    }
+}
+
+static CUresult load_on(CUmodule module, struct rt_device *device, const struct rt_jit *jit)
+{
+    struct vgc_program *program = NULL;
+    const struct rt_visit visit = rt_visit_begin();
+    const cudaError_t error = rt_return(rt_load_unit(device, &module->unit, &program));
+    (void)rt_visit_end(visit, error);
+    if (jit != NULL) {
+        rt_write_jit_log(jit, true, error != cudaSuccess ? vgc_last_error() : "");
+        rt_write_jit_log(jit, false, program != NULL ? vgc_program_log(program) : "");
+    }
+    return error == cudaSuccess ? CUDA_SUCCESS : result_of_load(error, module->unit.kind);
+}
+
+static CUresult load(CUmodule *out, const void *image, const struct rt_jit *jit)
+{
+    CUcontext context;
+    CUmodule module;
+    struct rt_device *device;
+    CUresult result = rt_enter_context(&context, &device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (out == NULL || image == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = make_module(image, jit, &module);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = load_on(module, device, jit);
+    if (result == CUDA_SUCCESS && !rt_own(context, RT_OWNED_MODULE, module))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result != CUDA_SUCCESS) {
+        (void)rt_unload_module(module);
+        return result;
+    }
+    *out = module;
+    return CUDA_SUCCESS;
+}
+
+CUresult rt_unload_module(CUmodule module)
+{
+    if (!is_module(module))
+        return CUDA_ERROR_INVALID_HANDLE;
+    rt_forget_unit(&module->unit);
+    rt_unload_unit(&module->unit);
+    free_module(module);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+                            void **values)
+{
+    struct rt_jit jit;
+    const CUresult result = rt_take_jit_options(count, options, values, &jit);
+    return result == CUDA_SUCCESS ? load(module, image, &jit) : result;
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+    return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+/* A file's bytes, with a NUL behind them; to be freed. */
+static CUresult read_image(const char *path, void **image)
+{
+    FILE *file = path == NULL ? NULL : fopen(path, "rbe");
+    if (file == NULL)
+        return path == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_FILE_NOT_FOUND;
+    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    char *bytes = size >= 0 && size <= MAX_FILE_BYTES ? malloc((size_t)size + sizeof(uint64_t)) : NULL;
+    CUresult result = bytes != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    rewind(file);
+    if (result == CUDA_SUCCESS && fread(bytes, 1, (size_t)size, file) != (size_t)size)
+        result = CUDA_ERROR_INVALID_IMAGE;
+    (void)fclose(file);
+    if (result != CUDA_SUCCESS) {
+        free(bytes);
+        return result;
+    }
+    memset(bytes + size, 0, sizeof(uint64_t));
+    *image = bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+    void *image;
+    CUresult result = rt_enter_context(NULL, NULL);
+    if (result == CUDA_SUCCESS)
+        result = read_image(path, &image);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuModuleLoadData(module, image);
+    free(image);
+    return result;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+    const CUresult result = rt_enter_context(NULL, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!is_module(module))
+        return CUDA_ERROR_INVALID_HANDLE;
+    rt_disown(RT_OWNED_MODULE, module);
+    return rt_unload_module(module);
+}
+
+CUresult cuModuleGetLoadingMode(int *mode);
+CUresult cuModuleGetLoadingMode(int *mode)
+{
+    enum { EAGER = 1 };
+    if (mode == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = EAGER;
+    return CUDA_SUCCESS;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+CUresult rt_check_kernel(const void *kernel, struct rt_function **function)
+{
+    *function = kernel == NULL ? NULL : rt_function(kernel);
+    return *function != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* With the module's mutex. */
+static void *find_asked(const struct rt_asked *asked, const char *name)
+{
+    while (asked != NULL && strcmp(asked->name, name) != 0)
+        asked = asked->next;
+    return asked != NULL ? asked->registered : NULL;
+}
+
+/* With the module's mutex. */
+static bool note_asked(struct rt_asked **list, const char *name, void *registered)
+{
+    struct rt_asked *asked = malloc(sizeof(*asked));
+    if (asked == NULL)
+        return false;
+    *asked = (struct rt_asked){*list, name, registered};
+    *list = asked;
+    return true;
+}
+
+/* With the module's mutex: a kernel that nobody has asked for yet. */
+static CUresult find_kernel(CUmodule module, struct rt_device *device, const char *name, struct rt_function **function)
+{
+    struct vgc_function *loaded;
+    struct rt_function *made = rt_register_kernel(&module->unit, name);
+    if (made == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = RT_ASK(rt_load_function(device, made, &loaded));
+    if (result != CUDA_SUCCESS) {
+        rt_forget_kernel(made);
+        return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_NOT_FOUND : result;
+    }
+    if (!note_asked(&module->kernels, made->name, made)) {
+        rt_forget_kernel(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *function = made;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_kernel(CUmodule module, struct rt_device *device, const char *name, void **kernel)
+{
+    struct rt_function *function;
+    if (!is_module(module))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (kernel == NULL || name == NULL || *name == '\0')
+        return CUDA_ERROR_INVALID_VALUE;
+    (void)pthread_mutex_lock(&module->mutex);
+    function = find_asked(module->kernels, name);
+    const CUresult result = function != NULL ? CUDA_SUCCESS : find_kernel(module, device, name, &function);
+    (void)pthread_mutex_unlock(&module->mutex);
+    if (result == CUDA_SUCCESS)
+        *kernel = function;
+    return result;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    struct rt_device *device;
+    const CUresult result = rt_enter_context(NULL, &device);
+    return result == CUDA_SUCCESS ? get_kernel(module, device, name, (void **)function) : result;
+}
+
+/* The module's program on the current device. */
+static CUresult program_of(CUmodule module, struct vgc_program **program)
+{
+    struct rt_device *device;
+    const CUresult result = rt_enter_context(NULL, &device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return is_module(module) ? RT_ASK(rt_load_unit(device, &module->unit, program)) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
+{
+    struct vgc_program *program;
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = program_of(module, &program);
+    if (result == CUDA_SUCCESS)
+        *count = vgc_program_num_functions(program);
+    return result;
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module)
+{
+    struct vgc_program *program;
+    CUresult result = functions == NULL ? CUDA_ERROR_INVALID_VALUE : program_of(module, &program);
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < RT_MIN(count, vgc_program_num_functions(program)); i++) {
+        struct vgc_function_info info;
+        vgc_function_info(vgc_program_function_at(program, i), &info);
+        result = cuModuleGetFunction(&functions[i], module, info.name);
+    }
+    return result;
+}
+
+/* ---- variables ------------------------------------------------------------------------------ */
+
+/* With the module's mutex. */
+static CUresult find_variable(CUmodule module, struct rt_device *device, const char *name,
+                              struct rt_variable **variable)
+{
+    struct vgc_program *program;
+    uint64_t address, size;
+    CUresult result = RT_ASK(rt_load_unit(device, &module->unit, &program));
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct rt_variable *found = find_asked(module->variables, name);
+    if (found != NULL && found->address[device->ordinal] != 0) {
+        *variable = found;
+        return CUDA_SUCCESS;
+    }
+    result = RT_ASK(rt_error(vgc_program_global(program, name, &address, &size)));
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (found == NULL) {
+        found = rt_register_variable(&module->unit, name);
+        if (found == NULL || !note_asked(&module->variables, found->name, found))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    found->size = size;
+    result = RT_ASK(rt_add_variable(device, found, address));
+    if (result == CUDA_SUCCESS)
+        found->address[device->ordinal] = address;
+    *variable = found;
+    return result;
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr *memory, size_t *bytes, CUmodule module, const char *name)
+{
+    struct rt_device *device;
+    struct rt_variable *variable;
+    CUresult result = rt_enter_context(NULL, &device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!is_module(module))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (name == NULL || *name == '\0')
+        return CUDA_ERROR_INVALID_VALUE;
+    (void)pthread_mutex_lock(&module->mutex);
+    result = find_variable(module, device, name, &variable);
+    (void)pthread_mutex_unlock(&module->mutex);
+    if (result == CUDA_SUCCESS && memory != NULL)
+        *memory = variable->address[device->ordinal];
+    if (result == CUDA_SUCCESS && bytes != NULL)
+        *bytes = variable->size;
+    return result;
+}
+
+/* ---- libraries: modules of no context ------------------------------------------------------- */
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *options, void **values,
+                           unsigned int count, CUlibraryOption *library_options, void **library_values,
+                           unsigned int library_count)
+{
+    struct rt_jit jit;
+    struct rt_device *device;
+    CUmodule module;
+    (void)library_options, (void)library_values, (void)library_count; /* the image is always copied */
+    CUresult result = rt_check_driver();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (library == NULL || image == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = rt_take_jit_options(count, options, values, &jit);
+    if (result == CUDA_SUCCESS)
+        result = make_module(image, &jit, &module);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = RT_ASK(rt_device(rt_ordinal(), &device));
+    if (result == CUDA_SUCCESS)
+        result = load_on(module, device, &jit); /* so that errors come where NVIDIA's driver finds them */
+    if (result != CUDA_SUCCESS) {
+        (void)rt_unload_module(module);
+        return result;
+    }
+    *library = (CUlibrary)module;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options, void **values,
+                               unsigned int count, CUlibraryOption *library_options, void **library_values,
+                               unsigned int library_count)
+{
+    void *image;
+    CUresult result = rt_check_driver();
+    if (result == CUDA_SUCCESS)
+        result = read_image(path, &image);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuLibraryLoadData(library, image, options, values, count, library_options, library_values, library_count);
+    free(image);
+    return result;
+}
+
+CUresult cuLibraryUnload(CUlibrary library)
+{
+    const CUresult result = rt_check_driver();
+    return result == CUDA_SUCCESS ? rt_unload_module((CUmodule)library) : result;
+}
+
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    struct rt_device *device;
+    CUresult result = rt_check_driver();
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_device(rt_ordinal(), &device));
+    return result == CUDA_SUCCESS ? get_kernel((CUmodule)library, device, name, (void **)kernel) : result;
+}
+
+CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+    struct vgc_program *program;
+    if (module == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = program_of((CUmodule)library, &program);
+    if (result == CUDA_SUCCESS)
+        *module = (CUmodule)library;
+    return result;
+}
+
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
+{
+    return cuModuleGetFunctionCount(count, (CUmodule)library);
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary library)
+{
+    return cuModuleEnumerateFunctions((CUfunction *)kernels, count, (CUmodule)library);
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr *memory, size_t *bytes, CUlibrary library, const char *name)
+{
+    return cuModuleGetGlobal(memory, bytes, (CUmodule)library, name);
+}
+
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+    struct rt_function *found;
+    struct rt_device *device;
+    struct vgc_function *loaded;
+    CUresult result = rt_enter_context(NULL, &device);
+    if (result == CUDA_SUCCESS)
+        result = function == NULL ? CUDA_ERROR_INVALID_VALUE : rt_check_kernel(kernel, &found);
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_load_function(device, found, &loaded));
+    if (result == CUDA_SUCCESS)
+        *function = (CUfunction)kernel;
+    return result;
+}
+
+/* The module or library that a kernel is of; those that mynvcc registers are of none. */
+static CUresult module_of(const void *kernel, CUmodule *module)
+{
+    struct rt_function *function;
+    const CUresult result = module == NULL ? CUDA_ERROR_INVALID_VALUE : rt_check_kernel(kernel, &function);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (function->host != function)
+        return CUDA_ERROR_NOT_FOUND;
+    *module = (CUmodule)((char *)function->unit - offsetof(struct CUmod_st, unit));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
+{
+    return module_of(kernel, (CUmodule *)library);
+}
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
+{
+    return module_of(function, module);
+}

@@ -1,0 +1,137 @@
+"""CUDA's driver API in a guest: libcuda.so.1 over the runtime, by programs in C, by ctypes, and by a framework."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.fakes.guest import REPOSITORY
+from tests.limits import HANGS_AFTER_S
+from tests.protocol.cudart_rig import HEADERS, SOURCES
+from tests.protocol.guest_host import GuestHost, guest_host
+from tools import frameworks
+
+LIB64: Final = REPOSITORY / "guest_driver/cuda/build/toolkit/lib64"
+ALONE: Final = r"""
+import ctypes, sys
+cuda = ctypes.CDLL(sys.argv[1])
+count, name = ctypes.c_int(), ctypes.create_string_buffer(100)
+assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 3
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+version = ctypes.c_int()
+assert cuda.cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value == 13000
+assert cuda.cuDeviceGetName(name, 100, 0) == 0
+print(count.value, name.value.decode())
+
+def find(name, version, flags=0):
+    function, result = ctypes.c_void_p(), ctypes.c_int(9)
+    error = cuda.cuGetProcAddress_v2(name, ctypes.byref(function), version, ctypes.c_uint64(flags), ctypes.byref(result))
+    return error, result.value, function.value
+
+def address(name):
+    return ctypes.cast(getattr(cuda, name), ctypes.c_void_p).value
+
+assert find(b"cuMemAlloc", 12000)[:2] == (0, 0) and find(b"cuMemAlloc", 12000)[2] == find(b"cuMemAlloc_v2", 12000)[2]
+assert len({find(b"cuCtxCreate", version)[2] for version in (10000, 11040, 13000)}) == 3
+assert find(b"cuNothing", 12000) == (0, 1, None)
+assert find(b"cuInit", 12000, 8)[0] == 1 and find(b"cuInit", 0)[0] == 1
+table = ctypes.c_void_p(1)
+assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == 1 and table.value is None
+text = ctypes.c_char_p()
+for number, name in ((0, b"CUDA_SUCCESS"), (2, b"CUDA_ERROR_OUT_OF_MEMORY"), (218, b"CUDA_ERROR_INVALID_PTX")):
+    assert cuda.cuGetErrorName(number, ctypes.byref(text)) == 0 and text.value == name
+    assert cuda.cuGetErrorString(number, ctypes.byref(text)) == 0 and text.value
+assert cuda.cuGetErrorName(12345, ctypes.byref(text)) == 1 and text.value is None
+"""
+TINYGRAD: Final = r"""
+import numpy as np
+from tinygrad import Device, Tensor
+from tinygrad.helpers import Context
+from tinygrad.nn.optim import SGD
+assert Device.DEFAULT == "CUDA", Device.DEFAULT
+random = np.random.default_rng(0)
+x, y = random.random((65, 48), np.float32), random.random((48, 33), np.float32)
+assert np.allclose((Tensor(x) @ Tensor(y)).numpy(), x @ y, rtol=1e-4)
+assert np.allclose(Tensor(x).softmax(axis=1).numpy().sum(axis=1), 1, rtol=1e-5)
+assert (Tensor(x[0]).sort()[0].numpy() == np.sort(x[0])).all()
+first, second = Tensor.uniform(48, 16), Tensor.uniform(16, 1)
+inputs, losses = Tensor(x), []
+step = SGD([first, second], lr=0.002)
+with Context(TRAINING=1):
+    for _ in range(4):
+        step.zero_grad()
+        loss = ((inputs @ first).relu() @ second - inputs.sum(axis=1, keepdim=True)).square().mean().backward()
+        step.step()
+        losses.append(loss.item())
+assert losses[-1] < losses[0] / 2, losses
+print("PASS")
+"""
+
+
+def build(name: str, folder: Path, *libraries: str) -> Path:
+    """Builds ``tests/cudart/NAME.c`` with libcuda."""
+    program = folder / name
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", f"-I{HEADERS}", "-o", str(program), "-pthread"]
+    words = ["cc", *flags, str(SOURCES / f"{name}.c"), f"-L{LIB64}", "-lcuda", *libraries, f"-Wl,-rpath,{LIB64}"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
+    with guest_host(tmp_path_factory.mktemp("host")) as host:
+        yield host
+
+
+@pytest.mark.parametrize("part", ["contexts", "memory", "modules", "launches"])
+def test_driver_api(host: GuestHost, tmp_path: Path, part: str) -> None:
+    done = host.run(build(f"driver_{part}", tmp_path))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("runtime", ["libcudart.so.12", "libcudart.so.13", "libcudart_static.a"])
+def test_both_interfaces_in_a_program_share_the_device(host: GuestHost, tmp_path: Path, runtime: str) -> None:
+    done = host.run(build("driver_runtime", tmp_path, f"-l:{runtime}", "-ldl", "-lm"))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+def test_the_library_alone_brings_the_runtime(host: GuestHost) -> None:
+    done = host.python("-c", ALONE, LIB64 / "libcuda.so.1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 CPU, ")
+
+
+def test_without_a_runtime_beside_it_the_library_says_so(tmp_path: Path) -> None:
+    lonely = tmp_path / "libcuda.so.1"
+    lonely.write_bytes((LIB64 / "libcuda.so.1").read_bytes())
+    code = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cuInit(0))"
+    words: list[str | Path] = [sys.executable, "-c", code, lonely]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=HANGS_AFTER_S)
+    assert done.stdout == "303\n"
+    assert f"libcuda.so.1 finds no runtime: {tmp_path}/libcudart.so.13" in done.stderr
+
+
+def test_a_name_that_is_missing_fails_at_link_time(tmp_path: Path) -> None:
+    source = tmp_path / "main.c"
+    source.write_text("int cuNothing(void);\nint main(void) { return cuNothing(); }\n")
+    words: list[str | Path] = ["cc", "-o", tmp_path / "main", source, f"-L{LIB64}", "-lcuda"]
+    failed = subprocess.run(words, check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S)
+    assert "undefined reference to `cuNothing'" in failed.stderr
+
+
+def test_tinygrad_computes_and_trains(host: GuestHost, tmp_path: Path) -> None:
+    python = frameworks.python()
+    if python is None:
+        pytest.skip("needs `make frameworks`")
+    script = tmp_path / "program.py"
+    script.write_text(TINYGRAD)
+    settings = ["DEV=CUDA:PTX", f"LD_LIBRARY_PATH={LIB64}", f"HOME={tmp_path}", f"PATH={os.environ['PATH']}"]
+    done = host.run("env", "-u", "PYTHONPATH", *settings, python, script)
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
