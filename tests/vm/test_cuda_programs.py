@@ -138,6 +138,17 @@ def test_examples_run_in_a_guest(workbench: Workbench, tmp_path: Path, name: str
 
 
 @needs_toolkit
+def test_a_program_of_the_driver_api_loads_its_module_in_a_guest(workbench: Workbench, tmp_path: Path) -> None:
+    mynvcc = installation.TOOLKIT / "bin" / "mynvcc"
+    program, module = tmp_path / "driver", tmp_path / "vector_add.cubin"
+    subprocess.run([mynvcc, EXAMPLES / "cuda" / "driver.c", "-lcuda", "-o", program], check=True)
+    subprocess.run([mynvcc, "-cubin", EXAMPLES / "cuda" / "vector_add.cu", "-o", module], check=True)
+    workbench.copy(program)
+    workbench.copy(module)
+    assert re.search("^1048576 sums are right$", workbench.run("./driver vector_add.cubin").stdout, flags=re.MULTILINE)
+
+
+@needs_toolkit
 def test_libraries_of_the_host_are_in_the_guests_toolkit(workbench: Workbench) -> None:
     if not cccl.cccl():
         pytest.skip("NVIDIA's wheel nvidia-cuda-cccl is not installed")
