@@ -123,7 +123,7 @@ def testp(op: Opcode) -> Operation:
             "infinite": size == form.infinity,
             "number": size <= form.infinity,
             "notanumber": size > form.infinity,
-            "normal": 1 << form.mantissa <= size < form.infinity,
+            "normal": size < form.infinity and not form.is_subnormal(a),
             "subnormal": form.is_subnormal(a),
         }[op.modifiers[0]]
 

@@ -86,6 +86,8 @@ FLOATS: list[Row] = [
     ("add.f16x2", (0x3C004000, 0x3C003C00), (0x40004200,)),
     ("copysign.f32", (0x80000000, 0x3F800000), (0xBF800000,)),
     ("testp.subnormal.f32", (0x807FFFFF,), (1,)),
+    ("testp.normal.f32", (0x80000000,), (1,)),
+    ("testp.normal.f64", (0,), (1,)),
 ]
 COMPARISONS: list[Row] = [
     ("setp.lt.s32", (0xFFFFFFFF, 0), (1, 0)),

@@ -254,7 +254,7 @@ def selections() -> Iterator[Case]:
         "infinite": lambda a: a & 0x7FFFFFFF == 0x7F800000,
         "number": lambda a: a & 0x7FFFFFFF <= 0x7F800000,
         "notanumber": lambda a: a & 0x7FFFFFFF > 0x7F800000,
-        "normal": lambda a: 0x00800000 <= a & 0x7FFFFFFF < 0x7F800000,
+        "normal": lambda a: a & 0x7FFFFFFF < 0x7F800000 and not 0 < a & 0x7FFFFFFF < 0x00800000,
         "subnormal": lambda a: 0 < a & 0x7FFFFFFF < 0x00800000,
     }
     for test, holds in tests.items():

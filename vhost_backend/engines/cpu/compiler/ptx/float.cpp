@@ -109,7 +109,7 @@ void lower_testp(Instruction &i)
                              : test == "infinite"   ? llvm::fcInf
                              : test == "number"     ? llvm::fcFinite | llvm::fcInf
                              : test == "notanumber" ? llvm::fcNan
-                             : test == "normal"     ? llvm::fcNormal
+                             : test == "normal"     ? llvm::fcNormal | llvm::fcZero // the ISA counts zeroes among them
                                                     : llvm::fcSubnormal;
     Value *value = i.low.lanes(i.operand(1), type)[0];
     Value *result = b.CreateIntrinsic(llvm::Intrinsic::is_fpclass, {value->getType()}, {value, b.getInt32(classes)});
