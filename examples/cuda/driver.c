@@ -43,7 +43,8 @@ int main(int argc, char **argv)
     check(cuDevicePrimaryCtxRetain(&context, device), "context");
     check(cuCtxSetCurrent(context), "context");
     check(cuModuleLoad(&module, path), path);
-    check(cuModuleGetFunction(&add, module, "_Z3addPKfS0_Pfi"), "kernel"); /* add(const float *, ...), as C++ names it */
+    check(cuModuleGetFunction(&add, module, "_Z3addPKfS0_Pfi"),
+          "kernel"); /* add(const float *, ...), as C++ names it */
 
     for (int i = 0; i < 3; i++)
         check(cuMemAlloc(&memory[i], N * sizeof(float)), "memory");

@@ -139,3 +139,17 @@ def test_calls_that_do_not_fit_are_refused(parameters: str, call: str, words: st
     kernel = f".visible .entry k() {{ .param .b8 room[8]; .reg .b64 d; mov.u64 d, 0; {call} ret; }}"
     log = outcome(HEADER + function + kernel)
     assert re.fullmatch(rf"vgc-cpucc: error: module\.ptx:5:\d+: PTX instruction 'call': {words}\n", log)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ".reg .pred p; .reg .b64 a; mov.u64 a, 0; ld.relaxed.gpu.global.pred p, [a];",
+        ".reg .b64 a, b; mov.u64 a, 0; div.rn.f32x2 b, a, a;",
+        ".reg .b128 a, b; .reg .b32 n; mov.u32 n, 0; mapa.b128 b, a, n;",
+        ".reg .b32 n; mov.u32 n, 0; redux.sync.min.f16x2 n, n, -1;",
+        ".reg .pred p, q; .reg .b32 n; mov.u32 n, 0; setp.ne.u32 p, n, 7; testp.finite.pred q, p;",
+    ],
+)
+def test_types_that_an_instruction_does_not_have(code: str) -> None:
+    assert re.search(r"^vgc-cpucc: error: module\.ptx:\d+:\d+: ", outcome(entry(code + " ret;"))), code

@@ -111,6 +111,8 @@ void lower_testp(Instruction &i)
                              : test == "notanumber" ? llvm::fcNan
                              : test == "normal"     ? llvm::fcNormal | llvm::fcZero // the ISA counts zeroes among them
                                                     : llvm::fcSubnormal;
+    if (!type.is_float() || type.bits < 32 || type.lanes > 1)
+        i.refuse();
     Value *value = i.low.lanes(i.operand(1), type)[0];
     Value *result = b.CreateIntrinsic(llvm::Intrinsic::is_fpclass, {value->getType()}, {value, b.getInt32(classes)});
     i.low.write_predicate(i.operand(0), result);
@@ -143,10 +145,11 @@ Rounding take_rounding(Instruction &i)
 
 Value *flush(Builder &b, Value *value, Type lane, bool ftz)
 {
-    if (!ftz || lane.bits == 64)
+    if (!ftz)
         return value;
     // results of f16 are rounded later: what rounds to the least normal number stays
-    const double least = lane.bits == 16 && lane.kind == Type::FLOAT ? 0x1p-14 - 0x1p-25 : 0x1p-126;
+    const bool is_half = lane.bits == 16 && lane.kind == Type::FLOAT;
+    const double least = lane.bits == 64 ? 0x1p-1022 : is_half ? 0x1p-14 - 0x1p-25 : 0x1p-126;
     Value *small = b.CreateFCmpOLT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value), constant(value, least));
     Value *zero = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, constant(value, 0), value);
     return b.CreateSelect(small, zero, value);
@@ -216,7 +219,7 @@ void lower_float_div(Instruction &i, Type type)
     const Rounding rounding = take_rounding(i);
     i.take_one({"approx", "full"});
     const Finish finish{i.take("ftz"), false, false};
-    if (i.mnemonic() != "div" || type.bits == 16)
+    if (i.mnemonic() != "div" || type.bits == 16 || type.lanes > 1)
         i.refuse();
     Value *left = take_lanes(i, 1, type, finish.ftz)[0], *right = take_lanes(i, 2, type, finish.ftz)[0];
     i.low.write_lanes(i.operand(0), {finish.apply(i.b, divide(i.b, left, right, rounding), type)}, type);

@@ -147,6 +147,13 @@ void lower_sad(Instruction &i)
     i.low.write(i.operand(0), i.b.CreateAdd(difference, i.in(3, type)), type);
 }
 
+/// A division as it stands: by a constant zero the builder would make a value of its own, before `define_results` has
+/// given it the GPU's.
+Value *divide_as_is(Builder &b, llvm::Instruction::BinaryOps operation, Value *left, Value *right)
+{
+    return b.Insert(llvm::BinaryOperator::Create(operation, left, right));
+}
+
 /// div and rem. The smallest number by -1 has no quotient on x86; on a GPU it wraps.
 void lower_div(Instruction &i)
 {
@@ -160,10 +167,10 @@ void lower_div(Instruction &i)
         Value *negates = b.CreateICmpEQ(right, llvm::ConstantInt::getAllOnesValue(right->getType()));
         Value *divisor = b.CreateSelect(negates, number_like(right, 1), right);
         Value *special = remainder ? number_like(left, 0) : b.CreateNeg(left);
-        result =
-            b.CreateSelect(negates, special, remainder ? b.CreateSRem(left, divisor) : b.CreateSDiv(left, divisor));
+        result = divide_as_is(b, remainder ? llvm::Instruction::SRem : llvm::Instruction::SDiv, left, divisor);
+        result = b.CreateSelect(negates, special, result);
     } else {
-        result = remainder ? b.CreateURem(left, right) : b.CreateUDiv(left, right);
+        result = divide_as_is(b, remainder ? llvm::Instruction::URem : llvm::Instruction::UDiv, left, right);
     }
     i.low.write(i.operand(0), result, type);
 }

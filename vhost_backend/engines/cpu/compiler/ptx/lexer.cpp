@@ -186,6 +186,7 @@ Token Lexer::number()
     }
     if (size == begin && begin > 0)
         return error("'" + token.text + "' has no digits");
+    token.is_unsigned = peek(size) == 'U' || token.bits > uint64_t(INT64_MAX);
     size += peek(size) == 'U' ? 1 : 0;
     if (is_word(peek(size)))
         return error("'" + std::string(text_.substr(offset_, size + 1)) + "' is no number");

@@ -13,8 +13,9 @@ struct Token {
     enum Kind { WORD, DOTTED, ARGUMENT, INTEGER, FLOAT32, FLOAT64, STRING, SIGN, END, ERROR };
     Kind kind = END;
     Position at;
-    std::string text;  // without the dot of DOTTED; message of an ERROR
-    uint64_t bits = 0; // of a literal; number of an argument
+    std::string text;         // without the dot of DOTTED; message of an ERROR
+    uint64_t bits = 0;        // of a literal; number of an argument
+    bool is_unsigned = false; // an INTEGER that ends in U, or is too large for 64 bits with a sign
     /// True for the sign `text`, such as "{" or "<<".
     bool is(std::string_view sign) const
     {

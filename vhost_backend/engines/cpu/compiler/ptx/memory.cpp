@@ -25,6 +25,8 @@ struct Access {
         const llvm::StringRef vector = i.take_one({"v2", "v4", "v8"});
         count = vector.empty() ? 1 : unsigned(vector[1] - '0');
         type = i.need_type();
+        if (type.kind == Type::PREDICATE)
+            i.refuse();
     }
     bool is_volatile;
     llvm::AtomicOrdering ordering;
@@ -198,6 +200,8 @@ void lower_cluster_address(Instruction &i)
     Builder &b = i.b;
     const Space space = take_space(i);
     const Type type = i.need_type();
+    if (type.is_float() || type.lanes > 1 || (type.bits != 32 && type.bits != 64))
+        i.refuse();
     Value *slot = i.low.call_builtin("__vgc_slot_bytes", b.getInt64Ty());
     Value *own = i.low.call_builtin("__vgc_cluster_ctarank", b.getInt32Ty());
     Value *address = b.CreateSExt(i.in(1, type), b.getInt64Ty());

@@ -5,18 +5,22 @@ namespace vgc::ptx
 namespace
 {
 
+const int PRODUCTS = 6; // strength of the strongest operators
+const int SUMS = 5;
+
 int strength(const Token &token)
 {
     if (token.is("*") || token.is("/") || token.is("%"))
-        return 5;
+        return PRODUCTS;
     if (token.is("+") || token.is("-"))
-        return 4;
+        return SUMS;
     if (token.is("<<") || token.is(">>"))
-        return 3;
-    return token.is("&") ? 2 : token.is("^") || token.is("|") ? 1 : 0;
+        return 4;
+    return token.is("&") ? 3 : token.is("^") ? 2 : token.is("|") ? 1 : 0;
 }
 
-uint64_t apply(char sign, uint64_t left, uint64_t right)
+/// Operation on numbers without sign.
+uint64_t apply_unsigned(char sign, uint64_t left, uint64_t right)
 {
     switch (sign) {
     case '*':
@@ -40,6 +44,19 @@ uint64_t apply(char sign, uint64_t left, uint64_t right)
     }
 }
 
+/// Operation on numbers with sign. The least number divided by -1 is itself, as on a GPU.
+uint64_t apply_signed(char sign, uint64_t left, uint64_t right)
+{
+    const int64_t number = int64_t(left), by = int64_t(right);
+    if (sign == '>')
+        return uint64_t(number >> (right < 64 ? right : 63));
+    if (sign == '/')
+        return by == -1 ? 0 - left : uint64_t(number / by);
+    if (sign == '%')
+        return by == -1 ? 0 : uint64_t(number % by);
+    return apply_unsigned(sign, left, right);
+}
+
 } // namespace
 
 bool OperandParser::parse_operand(Operand &operand)
@@ -58,11 +75,10 @@ bool OperandParser::parse_offset(Operand &operand)
     if (!token_.is("+") && !token_.is("-"))
         return true;
     uint64_t offset = 0;
-    const bool negative = token_.is("-");
-    advance();
-    if (!parse_sum(offset))
+    has_unsigned_ = false;
+    if (!parse_rest(offset, 0))
         return false;
-    operand.offset = int64_t(negative ? 0 - offset : offset);
+    operand.offset = int64_t(offset);
     return true;
 }
 
@@ -180,6 +196,7 @@ bool OperandParser::parse_number(Operand &operand)
             return parse_float(operand, true);
         uint64_t value = 0;
         operand.kind = Operand::INTEGER;
+        has_unsigned_ = false;
         if (!parse_unary(value))
             return false;
         operand.bits = 0 - value;
@@ -191,6 +208,7 @@ bool OperandParser::parse_number(Operand &operand)
 
 bool OperandParser::parse_sum(uint64_t &value)
 {
+    has_unsigned_ = false;
     return parse_unary(value) && parse_rest(value, 0);
 }
 
@@ -207,7 +225,7 @@ bool OperandParser::parse_rest(uint64_t &value, int above)
         depth_--;
         if ((sign.is("/") || sign.is("%")) && right == 0)
             return fail("a divisor other than 0");
-        value = apply(sign.text[0], value, right);
+        value = has_unsigned_ ? apply_unsigned(sign.text[0], value, right) : apply_signed(sign.text[0], value, right);
     }
     return true;
 }
@@ -226,9 +244,10 @@ bool OperandParser::parse_unary(uint64_t &value)
         good = parse_unary(value);
         value = ~value;
     } else if (accept("(")) {
-        good = parse_sum(value) && expect(")", "the expression");
+        good = parse_unary(value) && parse_rest(value, 0) && expect(")", "the expression");
     } else if (token_.kind == Token::INTEGER || (token_.kind == Token::WORD && token_.text == "WARP_SZ")) {
         value = token_.kind == Token::INTEGER ? token_.bits : 32;
+        has_unsigned_ |= token_.kind == Token::INTEGER && token_.is_unsigned;
         advance();
     } else {
         good = fail("an integer");

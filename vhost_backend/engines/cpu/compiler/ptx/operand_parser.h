@@ -31,6 +31,7 @@ class OperandParser : public TokenStream
     bool parse_unary(uint64_t &value);
 
     unsigned depth_ = 0;
+    bool has_unsigned_ = false; // the constant expression has a number that is too large for a sign, or ends in U
 };
 
 } // namespace vgc::ptx

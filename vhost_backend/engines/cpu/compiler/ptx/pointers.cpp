@@ -409,10 +409,11 @@ void promote(llvm::Function &function)
 }
 
 /// A simpler value that is the same; null if none is known. Compilers write sums of numbers with no bit in common as
-/// `or`.
+/// `or`. LLVM has no value for a division by zero and its like, which `define_results` gives one.
 Value *simpler(Instruction &instruction, const llvm::SimplifyQuery &query)
 {
-    if (Value *known = llvm::simplifyInstruction(&instruction, query))
+    Value *known = llvm::simplifyInstruction(&instruction, query);
+    if (known != nullptr && !llvm::isa<llvm::UndefValue>(known))
         return known;
     if (instruction.getOpcode() == Instruction::Or && instruction.getType()->isIntegerTy() &&
         llvm::haveNoCommonBitsSet(instruction.getOperand(0), instruction.getOperand(1), query))

@@ -86,7 +86,7 @@ void lower_redux(Instruction &i)
     i.need_one({"sync"});
     const llvm::StringRef operation = i.need_one({"add", "min", "max", "and", "or", "xor"});
     const Type type = i.need_type();
-    if (type.is_float() && operation != "min" && operation != "max")
+    if (type.bits != 32 || type.lanes > 1 || (type.is_float() && operation != "min" && operation != "max"))
         i.refuse();
     Value *mask = i.in(2, WORD), *value = i.in(1, type);
     llvm::AllocaInst *left = i.low.local(b.getInt32Ty()), *total = i.low.local(value->getType());
