@@ -345,7 +345,7 @@ llvm::Value *Lowering::bits(const Operand &operand, unsigned width)
         fail(operand.at, "a number is added to a register");
     if (cell.constant != nullptr)
         return llvm::ConstantInt::get(b.getContext(), cell.constant->getValue().sextOrTrunc(width));
-    if (cell.bits < width)
+    if (cell.bits < width || (is_exact_ && cell.bits > width))
         fail(operand.at,
              "the operand has " + llvm::Twine(cell.bits) + " bits, the instruction takes " + llvm::Twine(width));
     if (operand.inverted && cell.bits != 1)
@@ -407,7 +407,7 @@ void Lowering::write(const Operand &operand, llvm::Value *value, Type type)
     const Cell &cell = cell_of(operand);
     if (cell.slot == nullptr || operand.inverted)
         fail(operand.at, "expected a register to write to");
-    if (cell.bits < type.width())
+    if (cell.bits < type.width() || (is_exact_ && cell.bits > type.width()))
         fail(operand.at,
              "the result has " + llvm::Twine(type.width()) + " bits, its register " + llvm::Twine(cell.bits));
     llvm::Type *into = b.getIntNTy(cell.bits);

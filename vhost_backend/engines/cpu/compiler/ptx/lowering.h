@@ -61,6 +61,12 @@ class Lowering
     /// Ends the compilation with an error at a place in the statement's text.
     [[noreturn]] void fail(Position at, const llvm::Twine &message) const;
 
+    /// Has registers that are wider than what is read or written refused: ld, st and cvt allow them, arithmetic does
+    /// not (ISA, "Operand Size Exceeding Instruction-Type Size").
+    void set_exact(bool exact)
+    {
+        is_exact_ = exact;
+    }
     /// Value of an operand as an integer of `width` bits.
     llvm::Value *bits(const Operand &operand, unsigned width);
     /// The same for the type's width.
@@ -134,6 +140,7 @@ class Lowering
     llvm::BasicBlock *before_;
     const Text &text_;
     Emit emit_;
+    bool is_exact_ = false;
     bool is_clobbered_ = false;
     std::vector<Cell> arguments_;
     std::vector<const Symbols *> symbols_;

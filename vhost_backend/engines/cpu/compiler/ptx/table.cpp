@@ -5,21 +5,38 @@
 namespace vgc::ptx
 {
 
+namespace
+{
+
+struct Group {
+    llvm::ArrayRef<Form> forms;
+    bool is_exact = false; // registers are as wide as the instruction's type says, not wider
+};
+
+void lower_form(Instruction &instruction, const Form &form)
+{
+    if (instruction.size() < form.min_operands || instruction.size() > form.max_operands)
+        instruction.fail("it has " + llvm::Twine(instruction.size()) + " operands, " + llvm::Twine(form.min_operands) +
+                         " to " + llvm::Twine(form.max_operands) + " are possible");
+    form.lower(instruction);
+    instruction.check_taken();
+}
+
+} // namespace
+
 void lower_instruction(Lowering &low, const Statement &statement)
 {
     Instruction instruction(low, statement);
-    for (const llvm::ArrayRef<Form> forms :
-         {integer_forms(), bit_forms(), compare_forms(), float_forms(), convert_forms(), memory_forms(), atomic_forms(),
-          warp_forms(), control_forms(), call_forms(), copy_forms(), mbarrier_forms(), matrix_forms(), wmma_forms(),
-          texture_forms(), surface_forms(), video_forms()})
-        for (const Form &form : forms)
+    for (const Group &group : {Group{integer_forms(), true}, Group{bit_forms(), true}, Group{compare_forms(), true},
+                               Group{float_forms(), true}, Group{convert_forms()}, Group{memory_forms()},
+                               Group{atomic_forms()}, Group{warp_forms()}, Group{control_forms()}, Group{call_forms()},
+                               Group{copy_forms()}, Group{mbarrier_forms()}, Group{matrix_forms()}, Group{wmma_forms()},
+                               Group{texture_forms()}, Group{surface_forms()}, Group{video_forms()}})
+        for (const Form &form : group.forms)
             if (form.mnemonic == statement.name) {
-                if (instruction.size() < form.min_operands || instruction.size() > form.max_operands)
-                    instruction.fail("it has " + llvm::Twine(instruction.size()) + " operands, " +
-                                     llvm::Twine(form.min_operands) + " to " + llvm::Twine(form.max_operands) +
-                                     " are possible");
-                form.lower(instruction);
-                instruction.check_taken();
+                low.set_exact(group.is_exact || form.mnemonic == "mov");
+                lower_form(instruction, form);
+                low.set_exact(false);
                 return;
             }
     instruction.refuse();
