@@ -5,7 +5,6 @@
 
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/Operator.h"
-#include "llvm/Transforms/Utils/LoopUtils.h"
 
 namespace vgc
 {
@@ -101,26 +100,28 @@ bool UniformValues::has_common_rounds(const llvm::Loop &loop) const
     return true;
 }
 
-bool UniformValues::is_worth_it() const
+bool UniformValues::is_slow(const llvm::Loop &loop) const
 {
-    for (const llvm::Loop *loop : loops_.getLoopsInPreorder()) {
-        if (loop == threads_ || !loop->isInnermost() || !body_.contains(loop->getHeader()) || has_common_rounds(*loop))
-            continue;
-        unsigned scattered = 0, operations = 0;
-        for (const llvm::BasicBlock *block : loop->blocks())
-            for (const llvm::Instruction &instruction : *block) {
-                scattered += is_scattered(instruction);
-                operations += llvm::isa<llvm::CallInst>(instruction) ||
-                              (!uniform_.contains(&instruction) &&
-                               llvm::isa<llvm::BinaryOperator, llvm::UnaryOperator, llvm::SelectInst>(instruction));
-            }
-        if (scattered > 0 && operations < GATHER_COST * scattered) {
-            // rounds are few, and their number differs: what unrolling leaves over is one more jump to guess
-            llvm::addStringMetadataToLoop(const_cast<llvm::Loop *>(loop), "llvm.loop.unroll.runtime.disable");
-            return false;
+    if (&loop == threads_ || !loop.isInnermost() || !body_.contains(loop.getHeader()) || has_common_rounds(loop))
+        return false;
+    unsigned scattered = 0, operations = 0;
+    for (const llvm::BasicBlock *block : loop.blocks())
+        for (const llvm::Instruction &instruction : *block) {
+            scattered += is_scattered(instruction);
+            operations += llvm::isa<llvm::CallInst>(instruction) ||
+                          (!uniform_.contains(&instruction) &&
+                           llvm::isa<llvm::BinaryOperator, llvm::UnaryOperator, llvm::SelectInst>(instruction));
         }
-    }
-    return true;
+    return scattered > 0 && operations < GATHER_COST * scattered;
+}
+
+std::vector<llvm::Loop *> UniformValues::slow_loops() const
+{
+    std::vector<llvm::Loop *> slow;
+    for (const llvm::Loop *loop : loops_.getLoopsInPreorder())
+        if (is_slow(*loop))
+            slow.push_back(const_cast<llvm::Loop *>(loop));
+    return slow;
 }
 
 } // namespace vgc

@@ -5,6 +5,8 @@
 #include "liveness.h"
 #include "lockstep.h"
 
+#include "llvm/Transforms/Utils/Local.h"
+
 namespace vgc
 {
 
@@ -86,13 +88,31 @@ void UniformValues::split_induction(llvm::PHINode &phi)
     builder_.SetInsertPoint(&phi);
     llvm::PHINode *offset = builder_.CreatePHI(phi.getType(), 2, "offset");
     builder_.SetInsertPoint(&*phi.getParent()->getFirstInsertionPt());
-    llvm::Value *sum = builder_.CreateAdd(first, offset, "", next->hasNoUnsignedWrap(), next->hasNoSignedWrap());
+    auto *sum = llvm::cast<llvm::BinaryOperator>(
+        builder_.CreateAdd(first, offset, "", next->hasNoUnsignedWrap(), next->hasNoSignedWrap()));
     builder_.SetInsertPoint(latch->getTerminator());
     offset->addIncoming(llvm::ConstantInt::get(phi.getType(), 0), before);
     offset->addIncoming(builder_.CreateAdd(offset, step), latch);
     phi.replaceAllUsesWith(sum);
     phi.eraseFromParent();
+    splits_.push_back({offset, sum, next});
     streams_ = true;
+}
+
+void UniformValues::join_inductions(const llvm::BasicBlock *header)
+{
+    for (const Split &split : splits_) {
+        if (split.sum->getParent() != header)
+            continue;
+        llvm::PHINode *offset = split.offset;
+        builder_.SetInsertPoint(offset);
+        llvm::PHINode *phi = builder_.CreatePHI(offset->getType(), 2);
+        for (llvm::BasicBlock *from : offset->blocks())
+            phi->addIncoming(loops_.getLoopFor(header)->contains(from) ? split.next : split.sum->getOperand(0), from);
+        split.sum->replaceAllUsesWith(phi);
+        split.sum->eraseFromParent();
+        llvm::RecursivelyDeleteDeadPHINode(offset);
+    }
 }
 
 std::optional<int64_t> UniformValues::growth(const llvm::Value *value, bool checked, unsigned depth) const

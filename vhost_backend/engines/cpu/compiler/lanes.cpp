@@ -17,6 +17,9 @@
 // lockstep.h lists the files that do it.
 #include "lanes.h"
 #include "lockstep.h"
+#include "reroll.h"
+
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 namespace vgc
 {
@@ -45,10 +48,30 @@ class Lockstep : private LaneCode
         find_uniform();
         widen_indices();
         find_uniform();
-        if (lane_size(body_) > MAX_BODY || !is_worth_it() || !find_pieces())
+        if (lane_size(body_) > MAX_BODY || is_faster_apart() || !find_pieces())
             return false;
         demote();
         emit();
+        return true;
+    }
+
+  private:
+    /// True if the code runs thread by thread, for which its loops are then prepared.
+    bool is_faster_apart()
+    {
+        const std::vector<llvm::Loop *> slow = slow_loops();
+        if (slow.empty())
+            return false;
+        // rounds are few, and their number differs: what unrolling leaves over is one more jump to guess
+        llvm::addStringMetadataToLoop(slow.front(), "llvm.loop.unroll.runtime.disable");
+        std::vector<llvm::BasicBlock *> unrolled;
+        for (const llvm::Loop *loop : slow)
+            if (const auto pair = UnrolledPair::of(*loop, loops_)) {
+                join_inductions(pair->first);
+                join_inductions(pair->main);
+                unrolled.push_back(pair->first);
+            }
+        reroll(function_, unrolled);
         return true;
     }
 };

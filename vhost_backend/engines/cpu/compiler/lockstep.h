@@ -80,6 +80,8 @@ class UniformValues : protected LaneBody
     bool is_uniform(const llvm::Value *value) const;
     /// Splits i += step, where only the first i differs between lanes, into first + u, u += step, with u uniform.
     void split_inductions();
+    /// Undoes that in a loop, for code that runs thread by thread.
+    void join_inductions(const llvm::BasicBlock *header);
     /// Computes indices in 64 bits that were computed in 32 bits and then extended, since those are consecutive only if
     /// they do not wrap between lanes. A signed index that wraps would jump across 4 GiB, which no array allows.
     void widen_indices();
@@ -87,8 +89,8 @@ class UniformValues : protected LaneBody
     bool is_scattered(const llvm::Instruction &access) const;
     /// Size of code as vectors, with the accesses that the processor has for single lanes only.
     size_t lane_size(const Blocks &blocks) const;
-    /// False for code that is faster thread by thread.
-    bool is_worth_it() const;
+    /// Loops that are faster thread by thread.
+    std::vector<llvm::Loop *> slow_loops() const;
 
     llvm::SmallPtrSet<const llvm::Instruction *, 32> uniform_;
     bool streams_ = false; // lanes walk through memory from different starts with the same step
@@ -97,6 +99,7 @@ class UniformValues : protected LaneBody
     bool may_be_uniform(const llvm::Instruction &instruction) const;
     static bool is_safe_division(const llvm::Instruction &instruction);
     void split_induction(llvm::PHINode &phi);
+    bool is_slow(const llvm::Loop &loop) const;
     /// Difference of a 32-bit value between neighbouring lanes; none if it is not constant. `checked`: only if it is
     /// known not to wrap.
     std::optional<int64_t> growth(const llvm::Value *value, bool checked, unsigned depth = 0) const;
@@ -110,6 +113,11 @@ class UniformValues : protected LaneBody
 
     // that every lane of a piece does before any store to the same memory: they can be done once for all lanes
     llvm::DenseSet<const llvm::LoadInst *> first_loads_;
+    struct Split {
+        llvm::PHINode *offset;
+        llvm::BinaryOperator *sum, *next; // sum + step
+    };
+    std::vector<Split> splits_;
 };
 
 /// Piece: code without loops, and its exits.
