@@ -193,8 +193,10 @@ def kind_of(file: Path) -> str:
 
 
 def named_content(file: Path, kind: str) -> bytes:
-    """Content of a program's file; a source has a line before it by which messages name the file."""
+    """Content of a program's file; a source has a line before it, and PTX one behind it, by which messages name the file."""
     content = file.read_bytes()
+    if kind == "ptx" and not set('"\n') & set(str(file)):
+        return content.rstrip(b"\0") + f'\n//# file "{file}"\n'.encode(errors="replace")
     if kind != "cuda":
         return content
     name = str(file).replace("\\", "\\\\").replace('"', '\\"')

@@ -185,7 +185,7 @@ def test_run_of_a_ptx_module(host: GuestHost, tmp_path: Path) -> None:
     (tmp_path / "add.ptx").write_text(ADD_PTX.replace("add.u32", "append.u32"))
     done = vgc(host, "run", tmp_path / "add.ptx", *words)
     assert done.returncode != 0
-    assert "module.ptx:10:3: PTX instruction 'append.u32' is not known" in done.stderr
+    assert f"{tmp_path}/add.ptx:10:3: PTX instruction 'append.u32' is not known" in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["cubin", "fatbin"])

@@ -553,10 +553,13 @@ def entry(body: str, parameters: str = "") -> str:
         (entry("  bra nowhere;"), "6:7: there is no label 'nowhere'"),
         (entry("  .reg .b32 i; brx.idx i, nowhere;"), "6:27: expected a label with '.branchtargets'"),
         (entry("  frobnicate.u32 x;"), "6:3: PTX instruction 'frobnicate.u32' is not known"),
-        (entry("  wgmma.fence.sync.aligned;"), "6:3: PTX instruction 'wgmma.fence.sync.aligned' is not known"),
+        (
+            entry("  wgmma.fence.sync.aligned;"),
+            "6:3: PTX instruction 'wgmma.fence.sync.aligned': not supported by the CPU engine",
+        ),
         (
             entry("  tcgen05.wait::ld.sync.aligned;"),
-            "6:3: PTX instruction 'tcgen05.wait::ld.sync.aligned' is not known",
+            "6:3: PTX instruction 'tcgen05.wait::ld.sync.aligned': not supported by the CPU engine",
         ),
         (
             entry(".reg .b64 p; alloca.u64 p, 8, 3;"),

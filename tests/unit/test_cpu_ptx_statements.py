@@ -279,7 +279,13 @@ ERRORS = {
     'asm("{\\n\\tadd.s32 %0, %0;\\n}" : "+r"(x[0]));': "line 2, column 2: PTX instruction 'add.s32': it has 2 operands",
     'asm("@%0 mov.u32 %0, 1;" : "+r"(x[0]));': "column 2: expected a predicate",
     'asm("bar.arrive 1, 64;" ::);': "only arrive are not supported",
-    'asm("tcgen05.alloc.b32 %0, 1;" : "=r"(x[0]));': "PTX instruction 'tcgen05.alloc.b32' is not known",
+    'asm("tcgen05.alloc.b32 %0, 1;" : "=r"(x[0]));': "'tcgen05.alloc.b32': not supported by the CPU engine",
+    'asm("wgmma.fence.sync.aligned;" ::);': "'wgmma.fence.sync.aligned': not supported by the CPU engine",
+    'asm("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 %0, 1, 2, 3, 4, 0;" : "=r"(x[0]));': "not supported by the CPU",
+    'asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 %0, 1, 2, 3;" : "=f"(f));': "not supported by the CPU engine",
+    'asm("cp.async.bulk.commit_group;" ::);': "'cp.async.bulk.commit_group': not supported by the CPU engine",
+    'asm("bar.sync 17;" ::);': "column 10: barrier 17; allowed: 0 to 15",
+    'asm("bar.sync 0, 33;" ::);': "column 13: a barrier of 33 threads; allowed: multiples of 32",
 }
 
 

@@ -18,6 +18,9 @@ void check_barrier_count(Instruction &i, size_t index)
 {
     if (index >= i.size() || i.operand(index).kind == Operand::SINK)
         return;
+    const Operand &given = i.operand(index);
+    if (given.kind == Operand::INTEGER && (given.bits == 0 || given.bits % 32 != 0))
+        i.low.fail(given.at, "a barrier of " + llvm::Twine(given.bits) + " threads; allowed: multiples of 32");
     Builder &b = i.b;
     Value *threads = b.getInt32(1);
     for (const char *name : {"__vgc_ntid_x", "__vgc_ntid_y", "__vgc_ntid_z"})
@@ -71,6 +74,8 @@ void lower_barrier(Instruction &i)
     if (i.take("arrive"))
         i.fail("barriers at which some threads only arrive are not supported by the CPU engine");
     i.need_one({"sync"});
+    if (i.operand(0).kind == Operand::INTEGER && i.operand(0).bits > 15)
+        i.low.fail(i.operand(0).at, "barrier " + llvm::Twine(i.operand(0).bits) + "; allowed: 0 to 15");
     i.in(0, WORD);
     check_barrier_count(i, 1);
     i.low.call_builtin("__vgc_barrier", i.b.getVoidTy());

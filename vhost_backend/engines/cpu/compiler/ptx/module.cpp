@@ -54,9 +54,8 @@ class ModuleLowering
 {
   public:
     ModuleLowering(llvm::LLVMContext &context, const llvm::TargetMachine &machine, const Options &options,
-                   Program &program)
-        : is_unit_(!options.cuid.empty()),
-          file_(is_unit_ ? options.input : llvm::sys::path::filename(options.input).str()), text_(file_),
+                   Program &program, llvm::StringRef name)
+        : is_unit_(!options.cuid.empty()), file_(is_unit_ ? options.input : name.str()), text_(file_),
           options_(options), program_(program), ir_(std::make_unique<llvm::Module>(file_, context)), machine_(machine),
           places_(prepared(*ir_, machine), file_)
     {
@@ -328,10 +327,20 @@ void find_linked(llvm::Module &module, Program &program)
     program = std::move(found);
 }
 
+/// Name of the user's file, which `vgc run` writes into a comment at the text's end; "" if it has none.
+static llvm::StringRef name_in_comment(llvm::StringRef text)
+{
+    llvm::StringRef line = text.rtrim(llvm::StringRef("\n\0", 2));
+    line = line.substr(line.rfind('\n') + 1);
+    return line.consume_front("//# file \"") && line.consume_back("\"") ? line : llvm::StringRef();
+}
+
 std::unique_ptr<llvm::Module> lower_module(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
                                            const Options &options, const std::string &text, Program &program)
 {
-    return ModuleLowering(context, machine, options, program).run(text);
+    const llvm::StringRef name = name_in_comment(text);
+    const llvm::StringRef input = llvm::sys::path::filename(options.input);
+    return ModuleLowering(context, machine, options, program, name.empty() ? input : name).run(text);
 }
 
 } // namespace vgc::ptx
