@@ -271,6 +271,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return _COMMANDS[arguments.command](arguments) or 0
+    except BrokenPipeError:  # whoever reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (VgcError, TypeError, ValueError, OSError) as error:
         print(f"vgc: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ Without the last file name only a summary of an output is printed.
 PROGRAM_KINDS: Final = {".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin"}
 """Program kinds by file suffix; other files are CUDA source, or PTX by their first directive."""
 
-_PTX: Final = re.compile(rb"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*\.version\b", re.DOTALL)
+_PTX: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*\.version\b", re.DOTALL)
 
 CHECKS: Final = ("memcheck", "initcheck", "racecheck", "leak-check", "lockstep", "profile")
 """Flags of the command line that are options of the software GPU's compiler."""
@@ -196,7 +197,7 @@ def named_content(file: Path, kind: str) -> bytes:
     """Content of a program's file; a source has a line before it, and PTX one behind it, by which messages name the file."""
     content = file.read_bytes()
     if kind == "ptx" and not set('"\n') & set(str(file)):
-        return content.rstrip(b"\0") + f'\n//# file "{file}"\n'.encode(errors="replace")
+        return content.removeprefix(codecs.BOM_UTF8).rstrip(b"\0") + f'\n//# file "{file}"\n'.encode(errors="replace")
     if kind != "cuda":
         return content
     name = str(file).replace("\\", "\\\\").replace('"', '\\"')

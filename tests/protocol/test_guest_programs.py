@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import subprocess
@@ -186,6 +187,23 @@ def test_run_of_a_ptx_module(host: GuestHost, tmp_path: Path) -> None:
     done = vgc(host, "run", tmp_path / "add.ptx", *words)
     assert done.returncode != 0
     assert f"{tmp_path}/add.ptx:10:3: PTX instruction 'append.u32' is not known" in done.stderr
+
+
+def test_run_of_ptx_with_a_mark_of_utf_8(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "add.txt").write_bytes(codecs.BOM_UTF8 + ADD_PTX.encode())
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.uint32))
+    words = ("--kernel", "add", "--block", "4", "--arg", f"inout:{tmp_path}/x.npy:{tmp_path}/y.npy", "--arg", "uint:5")
+    done = vgc(host, "run", tmp_path / "add.txt", *words)
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "y.npy").tolist() == [5, 6, 7, 8]
+
+
+def test_a_reader_that_has_enough_is_no_error(host: GuestHost, tmp_path: Path) -> None:
+    (tmp_path / "talk.cu").write_text('__global__ void talk() { printf("%d of many lines\\n", threadIdx.x); }')
+    shell = f"{sys.executable} -m guest_driver run {tmp_path}/talk.cu --kernel talk --grid 64 --block 1024 | head -1"
+    done = host.run("sh", "-c", shell)
+    assert done.stdout.endswith("of many lines\n")
+    assert "Broken pipe" not in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["cubin", "fatbin"])

@@ -183,3 +183,37 @@ def test_memory_that_is_not_freed_is_reported() -> None:
         text = gpu.take_output()[0]
     where = rf"leak-check: \S*source\.cu:{line_of(SOURCE, 'leaks')}:\d+: 40 bytes in 1 block of malloc\(\)"
     assert re.search(where, text), text
+
+
+NEAREST = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 room[];
+.visible .entry tiles(.param .u64 o)
+{
+  .reg .b32 r, s, l; .reg .b64 d;
+  ld.param.u64 d, [o]; mov.u32 l, %tid.x; mov.u32 s, room; shl.b32 l, l, 4; add.u32 s, s, l;
+  ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r}, [s];
+  st.global.u32 [d], r; ret;
+}
+.visible .entry null(.param .u64 o)
+{
+  .reg .b64 d;
+  ld.param.u64 d, [o];
+  st.global.u32 [d + 8], 7; ret;
+}
+"""
+
+
+def test_addresses_in_no_memory_are_told_by_the_nearest() -> None:
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(NEAREST, ["--memcheck"])
+        out = gpu.array(4, np.uint32)
+        text = failure(gpu, "tiles", out, shared=64)
+        assert re.search(r"module\.ptx:9:\d+: .* bytes behind the end of 64 bytes of the block's own memory", text), (
+            text
+        )
+        text = failure(gpu, "null", np.uint64(0))
+        assert re.search(
+            r"module\.ptx:16:\d+: write of 4 bytes at 0x8, outside of all memory \(a null pointer\)", text
+        ), text

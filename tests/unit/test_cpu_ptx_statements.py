@@ -284,6 +284,7 @@ ERRORS = {
     'asm("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 %0, 1, 2, 3, 4, 0;" : "=r"(x[0]));': "not supported by the CPU",
     'asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 %0, 1, 2, 3;" : "=f"(f));': "not supported by the CPU engine",
     'asm("cp.async.bulk.commit_group;" ::);': "'cp.async.bulk.commit_group': not supported by the CPU engine",
+    'asm("{ .reg .b16 h; mov.b16 h, 0; add.f16 h, h, 1.0; }" ::);': "a float in an operand of 16 bits; allowed: its bits",
     'asm("bar.sync 17;" ::);': "column 10: barrier 17; allowed: 0 to 15",
     'asm("bar.sync 0, 33;" ::);': "column 13: a barrier of 33 threads; allowed: multiples of 32",
 }

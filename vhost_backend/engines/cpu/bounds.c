@@ -152,7 +152,7 @@ bool cpu_bounds_find(struct cpu_bounds *bounds, uint64_t address, struct cpu_ext
     return bound != NULL;
 }
 
-static uint64_t distance(const struct cpu_extent *extent, uint64_t address)
+uint64_t cpu_distance(const struct cpu_extent *extent, uint64_t address)
 {
     if (address < extent->first)
         return extent->first - address;
@@ -166,7 +166,7 @@ bool cpu_bounds_nearest(struct cpu_bounds *bounds, uint64_t address, struct cpu_
     if (count != 0) {
         const struct cpu_extent *before = &bounds->all[index == 0 ? 0 : index - 1].extent;
         const struct cpu_extent *after = &bounds->all[index == count ? count - 1 : index].extent;
-        *extent = distance(before, address) <= distance(after, address) ? *before : *after;
+        *extent = cpu_distance(before, address) <= cpu_distance(after, address) ? *before : *after;
     }
     pthread_mutex_unlock(&bounds->lock);
     return count != 0;

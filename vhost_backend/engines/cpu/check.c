@@ -12,6 +12,8 @@ static bool contains(const struct cpu_extent *extent, uint64_t address, uint64_t
     return offset <= extent->size && bytes <= extent->size - offset;
 }
 
+enum { NULL_BYTES = 4096 }; /* from a null pointer on there is no memory */
+
 static struct cpu_extent shared_of(const struct cpu_pe *pe)
 {
     uint64_t first = (uintptr_t)pe->ctx.shared;
@@ -118,6 +120,8 @@ static void report(struct cpu_pe *pe, uint64_t address, uint64_t base, uint64_t 
 {
     char where[256], object[320] = "all memory", miss[64] = "outside of", index[64] = "";
     int64_t offset = (int64_t)(address - base);
+    if (address < NULL_BYTES)
+        snprintf(object, sizeof(object), "all memory (a null pointer)");
     if (extent != NULL) {
         describe_object(pe, access, extent, object, sizeof(object));
         describe_miss(address, extent, miss, sizeof(miss));
@@ -155,14 +159,25 @@ static uint8_t *refuse(struct cpu_pe *pe, const struct vgc_cpu_access *access)
     return (access->flags & VGC_ACCESS_WRITE) != 0 ? pe->checks->sink : pe->checks->zeroes;
 }
 
+/* The memory that is nearest to an address in none: an array, or the block's shared memory. */
+static bool find_nearest(struct cpu_pe *pe, uint64_t address, struct cpu_extent *extent)
+{
+    const struct cpu_extent shared = shared_of(pe);
+    const bool is_found = cpu_bounds_nearest(&pe->engine->bounds, address, extent);
+    if (shared.size == 0 || (is_found && cpu_distance(extent, address) <= cpu_distance(&shared, address)))
+        return is_found;
+    *extent = shared;
+    return true;
+}
+
 /* Reports an access outside of its object. */
 static void report_miss(struct cpu_pe *pe, uint64_t address, uint64_t base, uint64_t bytes,
                         const struct vgc_cpu_access *access, bool is_found, struct cpu_extent *extent)
 {
     if (!cpu_is_new_finding(pe, access, NULL))
         return;
-    if (!is_found)
-        is_found = cpu_bounds_nearest(&pe->engine->bounds, address, extent);
+    if (!is_found && address >= NULL_BYTES)
+        is_found = find_nearest(pe, address, extent);
     report(pe, address, base, bytes, access, is_found ? extent : NULL);
 }
 

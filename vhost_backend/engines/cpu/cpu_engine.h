@@ -343,6 +343,8 @@ bool cpu_bounds_find_freed(struct cpu_bounds *bounds, uint64_t address, struct c
 bool cpu_bounds_take_block(struct cpu_bounds *bounds, const struct cpu_extent *within, struct cpu_block *block);
 /* The extent that has the address; false: no extent has it. */
 bool cpu_bounds_find(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent);
+/* Bytes between an address and the extent; 0 in it. */
+uint64_t cpu_distance(const struct cpu_extent *extent, uint64_t address);
 bool cpu_bounds_nearest(struct cpu_bounds *bounds, uint64_t address, struct cpu_extent *extent);
 /* More, or fewer, programs want to know what was written. */
 void cpu_bounds_track(struct cpu_bounds *bounds, int programs);

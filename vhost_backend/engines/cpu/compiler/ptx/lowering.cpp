@@ -207,6 +207,8 @@ unsigned Lowering::width_of(const Operand &operand)
 llvm::Value *Lowering::literal(const Operand &operand, unsigned width)
 {
     uint64_t bits = operand.bits;
+    if (operand.kind != Operand::INTEGER && width == 16)
+        fail(operand.at, "a float in an operand of 16 bits; allowed: its bits, as an integer (0x3C00)");
     if (operand.kind == Operand::FLOAT64 && width == 32)
         bits = llvm::bit_cast<uint32_t>(float(llvm::bit_cast<double>(bits)));
     if (operand.kind == Operand::FLOAT32 && width == 64)

@@ -103,7 +103,9 @@ void ModuleLowering::declare(const Variable &variable)
         text_.fail(variable.at, "'" + variable.name + "' is defined twice");
     }
     if (is_extern && !is_shared && !is_unit_)
-        text_.fail(variable.at, "variable '" + variable.name + "' is not defined in this module");
+        text_.fail(variable.at,
+                   "variable '" + variable.name +
+                       "' is not defined in this module: link the module that defines it (vgc run a.ptx b.ptx)");
     if (variable.space == Space::LOCAL)
         text_.fail(variable.at, "a local variable must be in a function");
     Variable made = variable;
