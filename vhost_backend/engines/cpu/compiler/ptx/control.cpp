@@ -19,7 +19,7 @@ void check_barrier_count(Instruction &i, size_t index)
     if (index >= i.size() || i.operand(index).kind == Operand::SINK)
         return;
     const Operand &given = i.operand(index);
-    if (given.kind == Operand::INTEGER && (given.bits == 0 || given.bits % 32 != 0))
+    if (given.kind == Operand::INTEGER && given.bits % 32 != 0)
         i.low.fail(given.at, "a barrier of " + llvm::Twine(given.bits) + " threads; allowed: multiples of 32");
     Builder &b = i.b;
     Value *threads = b.getInt32(1);
