@@ -13,6 +13,7 @@ import pytest
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.guest_host import GuestHost, guest_host
+from tests.protocol.test_cuda_driver import build
 
 TOOLKIT: Final = REPOSITORY / "guest_driver" / "cuda" / "build" / "toolkit"
 
@@ -106,3 +107,8 @@ def test_nvidia_s_libcudart_in_the_same_process_is_named_once(folder: Path, host
 def test_another_version_of_ours_is_no_stranger(folder: Path, host: GuestHost) -> None:
     done = host.run(folder / "opens", TOOLKIT / "lib64" / "libcudart.so.13")
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_the_driver_api_uses_the_program_s_copy(tmp_path: Path, host: GuestHost) -> None:
+    done = host.run(build("driver_runtime", tmp_path, "-l:libcudart_static.a", "-ldl", "-lm"))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
