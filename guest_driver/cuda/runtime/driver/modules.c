@@ -359,7 +359,7 @@ static CUresult find_variable(CUmodule module, struct rt_device *device, const c
 CUresult cuModuleGetGlobal(CUdeviceptr *memory, size_t *bytes, CUmodule module, const char *name)
 {
     struct rt_device *device;
-    struct rt_variable *variable;
+    struct rt_variable *variable = NULL;
     CUresult result = rt_enter_context(NULL, &device);
     if (result != CUDA_SUCCESS)
         return result;
