@@ -194,14 +194,13 @@ def kind_of(file: Path) -> str:
 
 
 def named_content(file: Path, kind: str) -> bytes:
-    """Content of a program's file; a source has a line before it, and PTX one behind it, by which messages name the file."""
+    """Content of a program's file; CUDA C and PTX have a line before it by which messages name the file."""
     content = file.read_bytes()
-    if kind == "ptx" and not set('"\n') & set(str(file)):
-        return content.removeprefix(codecs.BOM_UTF8).rstrip(b"\0") + f'\n//# file "{file}"\n'.encode(errors="replace")
-    if kind != "cuda":
+    is_odd = bool(set('"\\\n') & set(str(file)))  # ptxas takes no escapes there
+    if kind not in ("cuda", "ptx") or (kind == "ptx" and is_odd):
         return content
     name = str(file).replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line 1 "{name}"\n'.encode(errors="replace") + content
+    return f'#line 1 "{name}"\n'.encode(errors="replace") + content.removeprefix(codecs.BOM_UTF8)
 
 
 def sources_of(arguments: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:

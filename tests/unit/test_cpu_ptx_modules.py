@@ -606,6 +606,13 @@ def test_errors_name_line_and_column(text: str, words: str) -> None:
     assert f"module.ptx:{words}" in str(caught.value)
 
 
+def test_a_line_before_the_module_names_its_file() -> None:
+    with pytest.raises(CompileError, match=r"error: my/file\.ptx:6:1: PTX instruction 'bogus' is not known"):
+        compile_ptx('#line 1 "my/file.ptx"\n' + entry("bogus;"))
+    with pytest.raises(CompileError, match=r"error: module\.ptx:1:1: "):
+        compile_ptx("#line 2 elsewhere\n" + entry("ret;"))
+
+
 def test_text_may_end_with_a_zero_byte() -> None:
     compile_ptx(entry("ret;") + "\0\0")
 

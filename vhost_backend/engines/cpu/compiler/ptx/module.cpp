@@ -10,6 +10,7 @@
 #include "places.h"
 #include "variables.h"
 
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
@@ -329,20 +330,25 @@ void find_linked(llvm::Module &module, Program &program)
     program = std::move(found);
 }
 
-/// Name of the user's file, which `vgc run` writes into a comment at the text's end; "" if it has none.
-static llvm::StringRef name_in_comment(llvm::StringRef text)
+/// Takes a line `#line 1 "NAME"` from the front of a module: clients name the user's file so, as for CUDA C. Empty if
+/// it has none.
+static llvm::StringRef take_name(llvm::StringRef &text)
 {
-    llvm::StringRef line = text.rtrim(llvm::StringRef("\n\0", 2));
-    line = line.substr(line.rfind('\n') + 1);
-    return line.consume_front("//# file \"") && line.consume_back("\"") ? line : llvm::StringRef();
+    const auto [line, rest] = text.split('\n');
+    llvm::StringRef name = line;
+    if (!name.consume_front("#line 1 \"") || !name.consume_back("\"") || !llvm::json::isUTF8(name))
+        return "";
+    text = rest;
+    return name;
 }
 
 std::unique_ptr<llvm::Module> lower_module(llvm::LLVMContext &context, const llvm::TargetMachine &machine,
                                            const Options &options, const std::string &text, Program &program)
 {
-    const llvm::StringRef name = name_in_comment(text);
+    llvm::StringRef own = text;
+    const llvm::StringRef name = take_name(own);
     const llvm::StringRef input = llvm::sys::path::filename(options.input);
-    return ModuleLowering(context, machine, options, program, name.empty() ? input : name).run(text);
+    return ModuleLowering(context, machine, options, program, name.empty() ? input : name).run(own.str());
 }
 
 } // namespace vgc::ptx
