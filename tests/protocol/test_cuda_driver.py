@@ -108,6 +108,33 @@ def test_the_library_alone_brings_the_runtime(host: GuestHost) -> None:
     assert done.stdout.startswith("1 CPU, ")
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("cuModuleLoadData(ctypes.byref(handle), b'none')", "an image of no known kind (allowed: PTX, a cubin, "),
+        (
+            "cuGetExportTable(ctypes.byref(handle), bytes(16))",
+            "build the program with mynvcc, or with nvcc -cudart shared",
+        ),
+        ("cuModuleGetFunction(ctypes.byref(handle), module, b'nothing')", "'nothing'"),
+    ],
+)
+def test_errors_are_explained_by_last_error(host: GuestHost, tmp_path: Path, call: str, says: str) -> None:
+    (tmp_path / "module.ptx").write_text(
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+    )
+    lines = (
+        f"import ctypes; cuda = ctypes.CDLL({str(LIB64 / 'libcuda.so.1')!r})",
+        "handle, module = ctypes.c_void_p(), ctypes.c_void_p()",
+        "assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(handle), 0, 0) == 0",
+        f"assert cuda.cuModuleLoad(ctypes.byref(module), {str(tmp_path / 'module.ptx')!r}.encode()) == 0",
+        f"assert cuda.{call} != 0",
+    )
+    done = host.python("-c", "\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert says in host.python("-m", "guest_driver", "last-error").stdout
+
+
 def test_without_a_runtime_beside_it_the_library_says_so(tmp_path: Path) -> None:
     lonely = tmp_path / "libcuda.so.1"
     lonely.write_bytes((LIB64 / "libcuda.so.1").read_bytes())

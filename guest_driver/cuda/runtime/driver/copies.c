@@ -240,7 +240,7 @@ static CUresult take_side(const struct place *place, struct cudaPitchedPtr *memo
         memory->ptr = pointer(place->device);
         break;
     case CU_MEMORYTYPE_ARRAY:
-        return rt_result_of(rt_unsupported("cuMemcpy2D() with arrays"));
+        return RT_ASK(rt_unsupported("cuMemcpy2D() with arrays"));
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }

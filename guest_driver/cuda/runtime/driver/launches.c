@@ -45,11 +45,9 @@ static CUresult spread(const void *kernel, const struct buffer *buffer, void **p
     for (uint32_t i = 0; i < info.num_params; i++) {
         struct vgc_param parameter;
         (void)vgc_function_param(loaded, i, &parameter);
-        if (buffer->bytes == NULL || (size_t)parameter.offset + parameter.size > buffer->size) {
-            (void)rt_explain(cudaErrorInvalidValue, "%s: %zu bytes of parameters; it takes %u", info.short_name,
-                             buffer->size, info.param_bytes);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        if (buffer->bytes == NULL || (size_t)parameter.offset + parameter.size > buffer->size)
+            return RT_ASK(rt_explain(cudaErrorInvalidValue, "%s: %zu bytes of parameters; it takes %u", info.short_name,
+                                     buffer->size, info.param_bytes));
         parameters[i] = (void *)(uintptr_t)(buffer->bytes + parameter.offset);
     }
     return CUDA_SUCCESS;

@@ -60,11 +60,10 @@ static CUresult make_module(const void *image, const struct rt_jit *jit, CUmodul
 {
     uint64_t size = 0;
     const int kind = image == NULL ? -1 : rt_image_kind(&image, &size);
-    if (kind < 0) {
-        (void)rt_explain(cudaErrorInvalidKernelImage,
-                         "a module that is none (allowed: PTX, a cubin, a fat binary, a container of mynvcc)");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
+    if (kind < 0) /* CUDA_ERROR_INVALID_IMAGE */
+        return RT_ASK(
+            rt_explain(cudaErrorInvalidKernelImage,
+                       "an image of no known kind (allowed: PTX, a cubin, a fat binary, a container of mynvcc)"));
     CUmodule module = rt_handle_new(sizeof(*module));
     if (module == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -104,7 +103,7 @@ static CUresult load_on(CUmodule module, struct rt_device *device, const struct 
 {
     struct vgc_program *program = NULL;
     const struct rt_visit visit = rt_visit_begin();
-    const cudaError_t error = rt_return(rt_load_unit(device, &module->unit, &program));
+    const cudaError_t error = rt_load_unit(device, &module->unit, &program);
     (void)rt_visit_end(visit, error);
     if (jit != NULL) {
         rt_write_jit_log(jit, true, error != cudaSuccess ? vgc_last_error() : "");

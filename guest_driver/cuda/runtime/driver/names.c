@@ -69,7 +69,6 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
     if (table != NULL)
         *table = NULL;
     (void)id;
-    return rt_result_of(rt_explain(cudaErrorInvalidValue,
-                                   "NVIDIA's own runtime asks for its driver: build the program with mynvcc, or with "
-                                   "nvcc -cudart shared"));
+    return RT_ASK(rt_explain(cudaErrorInvalidValue, "NVIDIA's own runtime asks for its driver: build the program with "
+                                                    "mynvcc, or with nvcc -cudart shared"));
 }

@@ -36,6 +36,7 @@ struct rt_visit rt_visit_begin(void)
 
 CUresult rt_visit_end(struct rt_visit visit, cudaError_t error)
 {
+    error = rt_return(error); /* keeps the explanation for `vgc last-error`, if no function of the runtime has */
     (void)rt_swap_last(visit.last);
     rt_has_called = visit.has_called;
     return rt_result_of(error);
