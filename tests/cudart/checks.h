@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "blob.h"
+#include "condition.h"
 #include "cuda_runtime_api.h"
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                           \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* The call ends with this error. */
 #define ENDS(expected, call)                                                                                           \

@@ -7,15 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "condition.h"
 #include "cuda.h"
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                           \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* The call ends with this result. */
 #define ENDS(expected, call)                                                                                           \

@@ -25,7 +25,7 @@ struct CUctx_st {
     unsigned flags;
     unsigned users; /* of a primary context: retained so many times */
     uint64_t id;
-    pthread_mutex_t mutex; /* of what follows */
+    struct CUctx_st *next; /* this and what follows: owned.c */
     struct rt_owned *owned;
     size_t num_owned;
     size_t room;
@@ -33,12 +33,6 @@ struct CUctx_st {
 
 /* The calling thread's context, and its device, ready for use; what must have gone before is checked. */
 CUresult rt_enter_context(CUcontext *context, struct rt_device **device);
-/* Notes what was made in the context. False: no memory. */
-bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle);
-/* Takes the handle from the context that has noted it: it is gone. */
-void rt_disown(enum rt_owned_kind kind, const void *handle);
-/* The context that has noted it; NULL: none. */
-CUcontext rt_owner(enum rt_owned_kind kind, const void *handle);
 /* cudaSetDevice() makes the device's primary context current, in place of another. */
 void rt_driver_follow(int ordinal);
 /* The primary context of a device, whether it is used or not. */
@@ -46,6 +40,22 @@ CUcontext rt_primary_context(int ordinal);
 /* CUDA_SUCCESS once cuInit() was called, or the runtime has opened a device. */
 CUresult rt_check_driver(void);
 CUresult rt_check_ordinal(const void *into, CUdevice device);
+
+/* ---- owned.c ----------------------------------------------------------------------------------------------------- */
+
+void rt_list_context(CUcontext context);
+/* False: it is in no list, or a primary one, which stays. */
+bool rt_unlist_context(CUcontext context);
+/* Are there contexts on the device beside the primary one? */
+bool rt_has_contexts(int ordinal);
+/* Notes what was made in the context. False: no memory. */
+bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle);
+/* Takes the handle from the context that has noted it: it is gone. */
+void rt_disown(enum rt_owned_kind kind, const void *handle);
+/* The context that has noted it; NULL: none. */
+CUcontext rt_owner(enum rt_owned_kind kind, const void *handle);
+/* Frees all that the context has, the latest first, when the device has ended all work. Returns the first error. */
+CUresult rt_free_owned(CUcontext context);
 
 /* ---- results.c --------------------------------------------------------------------------------------------------- */
 

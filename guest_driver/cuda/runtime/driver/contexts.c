@@ -1,7 +1,5 @@
 /* Contexts. A process has one address space on a device, and all its contexts share that: a context is what was made in
  * it, which goes with it. The primary context is the runtime's, too. */
-#include <stdlib.h>
-
 #include "runtime.h"
 
 #define MAGIC UINT64_C(0x7874634347560001)
@@ -43,127 +41,13 @@ CUresult cuInit(unsigned int flags)
     return result;
 }
 
-/* ---- what contexts own ---------------------------------------------------------------------- */
-
-bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle)
-{
-    (void)pthread_mutex_lock(&context->mutex);
-    if (context->num_owned == context->room) {
-        const size_t room = context->room == 0 ? 16 : 2 * context->room;
-        struct rt_owned *more = realloc(context->owned, room * sizeof(*more));
-        if (more != NULL) {
-            context->owned = more;
-            context->room = room;
-        }
-    }
-    const bool has_room = context->num_owned < context->room;
-    if (has_room)
-        context->owned[context->num_owned++] = (struct rt_owned){kind, handle};
-    (void)pthread_mutex_unlock(&context->mutex);
-    return has_room;
-}
-
-/* Contexts that live, for rt_disown(): what one has made may be freed where another is current. */
-static struct {
-    pthread_mutex_t mutex;
-    CUcontext *list;
-    size_t count;
-    size_t room;
-} created = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static bool disown(CUcontext context, enum rt_owned_kind kind, const void *handle)
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&context->mutex);
-    for (size_t i = context->num_owned; i-- > 0 && !found;) /* most are freed soon */
-        if (context->owned[i].kind == kind && context->owned[i].handle == handle) {
-            context->owned[i] = context->owned[--context->num_owned];
-            found = true;
-        }
-    (void)pthread_mutex_unlock(&context->mutex);
-    return found;
-}
-
-void rt_disown(enum rt_owned_kind kind, const void *handle)
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&created.mutex);
-    for (size_t i = created.count; i-- > 0 && !found;)
-        found = disown(created.list[i], kind, handle);
-    (void)pthread_mutex_unlock(&created.mutex);
-    for (int i = 0; i < rt_device_count() && !found; i++)
-        found = disown(rt_primary_context(i), kind, handle);
-}
-
-static bool owns(CUcontext context, enum rt_owned_kind kind, const void *handle)
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&context->mutex);
-    for (size_t i = 0; i < context->num_owned && !found; i++)
-        found = context->owned[i].kind == kind && context->owned[i].handle == handle;
-    (void)pthread_mutex_unlock(&context->mutex);
-    return found;
-}
-
-CUcontext rt_owner(enum rt_owned_kind kind, const void *handle)
-{
-    CUcontext owner = NULL;
-    (void)pthread_mutex_lock(&created.mutex);
-    for (size_t i = 0; i < created.count && owner == NULL; i++)
-        owner = owns(created.list[i], kind, handle) ? created.list[i] : NULL;
-    (void)pthread_mutex_unlock(&created.mutex);
-    for (int i = 0; i < rt_device_count() && owner == NULL; i++)
-        owner = owns(rt_primary_context(i), kind, handle) ? rt_primary_context(i) : NULL;
-    return owner;
-}
-
-static CUresult let_go(const struct rt_owned *owned)
-{
-    switch (owned->kind) {
-    case RT_OWNED_MEMORY:
-        return RT_ASK(cudaFree(owned->handle));
-    case RT_OWNED_HOST_MEMORY:
-        return RT_ASK(cudaFreeHost(owned->handle));
-    case RT_OWNED_MODULE:
-        return rt_unload_module(owned->handle);
-    case RT_OWNED_STREAM:
-        return RT_ASK(cudaStreamDestroy(owned->handle));
-    case RT_OWNED_EVENT:
-        return RT_ASK(cudaEventDestroy(owned->handle));
-    }
-    return CUDA_ERROR_UNKNOWN;
-}
-
-/* Frees all that the context has, the latest first; the device has ended all work. Returns the first error. */
-static CUresult free_owned(CUcontext context)
-{
-    CUresult result = CUDA_SUCCESS;
-    const int before = rt_ordinal();
-    rt_set_ordinal(context->ordinal);
-    (void)RT_ASK(cudaDeviceSynchronize());
-    (void)pthread_mutex_lock(&context->mutex);
-    while (context->num_owned > 0) {
-        const struct rt_owned owned = context->owned[--context->num_owned];
-        (void)pthread_mutex_unlock(&context->mutex);
-        const CUresult error = let_go(&owned);
-        result = result == CUDA_SUCCESS ? error : result;
-        (void)pthread_mutex_lock(&context->mutex);
-    }
-    free(context->owned);
-    context->owned = NULL;
-    context->room = 0;
-    (void)pthread_mutex_unlock(&context->mutex);
-    rt_set_ordinal(before);
-    return result;
-}
-
 /* ---- the calling thread's contexts ---------------------------------------------------------- */
 
 static void make_primaries(void)
 {
     for (int i = 0; i < RT_MAX_DEVICES; i++) {
         primaries[i] = (struct CUctx_st){.magic = MAGIC, .ordinal = i, .is_primary = true, .id = ++last_id};
-        (void)pthread_mutex_init(&primaries[i].mutex, NULL);
+        rt_list_context(&primaries[i]);
     }
 }
 
@@ -292,38 +176,6 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 /* ---- making contexts ------------------------------------------------------------------------ */
 
-static bool note_created(CUcontext context)
-{
-    (void)pthread_mutex_lock(&created.mutex);
-    if (created.count == created.room) {
-        const size_t room = created.room == 0 ? 8 : 2 * created.room;
-        CUcontext *more = realloc(created.list, room * sizeof(CUcontext));
-        if (more != NULL) {
-            created.list = more;
-            created.room = room;
-        }
-    }
-    const bool has_room = created.count < created.room;
-    if (has_room)
-        created.list[created.count++] = context;
-    (void)pthread_mutex_unlock(&created.mutex);
-    return has_room;
-}
-
-/* False: no such context was created, or it has been destroyed. */
-static bool take_created(CUcontext context)
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&created.mutex);
-    for (size_t i = 0; i < created.count && !found; i++)
-        if (created.list[i] == context) {
-            created.list[i] = created.list[--created.count];
-            found = true;
-        }
-    (void)pthread_mutex_unlock(&created.mutex);
-    return found;
-}
-
 CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
     struct rt_device *ready;
@@ -336,15 +188,12 @@ CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
     if (made == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *made = (struct CUctx_st){.magic = MAGIC, .ordinal = device, .flags = flags, .id = ++last_id};
-    (void)pthread_mutex_init(&made->mutex, NULL);
-    if (!note_created(made))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    else if ((result = push(made)) != CUDA_SUCCESS)
-        (void)take_created(made);
+    result = push(made);
     if (result != CUDA_SUCCESS) {
         rt_handle_free(made, sizeof(*made));
         return result;
     }
+    rt_list_context(made);
     *context = made;
     return CUDA_SUCCESS;
 }
@@ -368,13 +217,12 @@ CUresult cuCtxDestroy(CUcontext context)
     const CUresult result = rt_check_driver();
     if (result != CUDA_SUCCESS)
         return result;
-    if (!take_created(context))
+    if (!rt_unlist_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult error = free_owned(context);
+    const CUresult error = rt_free_owned(context);
     if (depth > 0 && stack[depth - 1] == context)
         depth--;
     follow_stack();
-    (void)pthread_mutex_destroy(&context->mutex);
     rt_handle_free(context, sizeof(*context));
     return error;
 }
@@ -409,18 +257,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     (void)pthread_mutex_unlock(&primaries_mutex);
     if (before == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return before == 1 ? free_owned(context) : CUDA_SUCCESS;
-}
-
-/* Is a context other than the primary one on the device? */
-static bool has_created(CUdevice device)
-{
-    bool found = false;
-    (void)pthread_mutex_lock(&created.mutex);
-    for (size_t i = 0; i < created.count; i++)
-        found |= created.list[i]->ordinal == device;
-    (void)pthread_mutex_unlock(&created.mutex);
-    return found;
+    return before == 1 ? rt_free_owned(context) : CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
@@ -428,8 +265,8 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device)
     const CUresult result = rt_check_ordinal(&device, device);
     if (result != CUDA_SUCCESS)
         return result;
-    const CUresult error = free_owned(rt_primary_context(device));
-    if (has_created(device))
+    const CUresult error = rt_free_owned(rt_primary_context(device));
+    if (rt_has_contexts(device))
         return error; /* the device's memory is theirs, too */
     const int before = rt_ordinal();
     rt_set_ordinal(device);
