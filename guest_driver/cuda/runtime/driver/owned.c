@@ -1,4 +1,4 @@
-/* What contexts have: memory, modules, streams and events that were made while they were current. */
+/* Owners of memory, modules, streams and events: the context that was current when each was made. */
 #include <stdlib.h>
 
 #include "runtime.h"
