@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -611,6 +612,15 @@ def test_a_line_before_the_module_names_its_file() -> None:
         compile_ptx('#line 1 "my/file.ptx"\n' + entry("bogus;"))
     with pytest.raises(CompileError, match=r"error: module\.ptx:1:1: "):
         compile_ptx("#line 2 elsewhere\n" + entry("ret;"))
+
+
+def test_kernel_may_take_blocks_of_one_size_only() -> None:
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(HEADER + ".entry k()\n.reqntid 32\n{ ret; }")
+        gpu.launch("k", 1, 32)
+        words = "blocks of just 32 x 1 x 1 threads (.reqntid), not of 16 x 1 x 1"
+        with pytest.raises(LaunchError, match=re.escape(words)):
+            gpu.launch("k", 1, 16)
 
 
 def test_text_may_end_with_a_zero_byte() -> None:

@@ -236,6 +236,8 @@ static bool is_valid(const struct cpu_grid *what, uint64_t shared_bytes)
             what->block[axis] > VGC_CPU_MAX_THREADS || (uint64_t)what->grid[axis] * what->block[axis] > INT32_MAX)
             return false;
         threads *= what->block[axis];
+        if (what->kernel->block[axis] != 0 && what->kernel->block[axis] != what->block[axis])
+            return false;
     }
     uint64_t room = VGC_CPU_MAX_SHARED - CPU_ALIGN;
     return threads <= what->kernel->max_threads && shared_bytes <= room &&

@@ -183,6 +183,12 @@ static bool has_whole_clusters(const struct vgc_cpu_kernel_desc *kernel, const s
     return true;
 }
 
+/* True if the kernel takes blocks of any size, or just this one. */
+static bool takes_block(const struct vgc_cpu_kernel_desc *kernel, const struct vgc_op *op)
+{
+    return kernel->block[0] == 0 || memcmp(kernel->block, op->block, sizeof(kernel->block)) == 0;
+}
+
 /* Prepares the workspace of a launch, whose blocks have slots of `slot_bytes` if they wait for each other. */
 static bool prepare_workspace(struct cpu_engine *engine, const struct vgc_op *op, size_t slot_bytes)
 {
@@ -207,6 +213,13 @@ static bool start_launch(struct cpu_engine *engine, struct vgc_op *op)
                  "kernel '%s' has clusters of %u x %u x %u blocks, of which a grid of %u x %u x %u is no multiple",
                  kernel->name, kernel->cluster[0], kernel->cluster[1], kernel->cluster[2], op->grid[0], op->grid[1],
                  op->grid[2]);
+        return false;
+    }
+    if (!takes_block(kernel, op)) {
+        op->status = VGC_STATUS_INVALID_ARGUMENT;
+        snprintf(op->error, sizeof(op->error),
+                 "kernel '%s' takes blocks of just %u x %u x %u threads (.reqntid), not of %u x %u x %u", kernel->name,
+                 kernel->block[0], kernel->block[1], kernel->block[2], op->block[0], op->block[1], op->block[2]);
         return false;
     }
     uint32_t num_threads = op->block[0] * op->block[1] * op->block[2];

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 10,
+    VGC_CPU_ABI = 11,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -130,7 +130,7 @@ struct vgc_cpu_kernel_desc {
     uint32_t flags;        /* VGC_CPU_KERNEL_* */
     uint32_t index;        /* in the image's table */
     uint32_t cluster[3];   /* blocks of a cluster */
-    uint32_t reserved;     /* 0 */
+    uint32_t block[3];     /* threads that a block must have; 0, 0, 0: any */
 };
 
 struct vgc_cpu_global_desc {

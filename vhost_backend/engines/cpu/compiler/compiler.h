@@ -86,6 +86,7 @@ struct Kernel {
     uint32_t max_threads = VGC_CPU_MAX_THREADS;
     uint32_t shared_bytes = 0;
     uint32_t cluster[3] = {1, 1, 1}; // blocks
+    uint32_t block[3] = {0, 0, 0};   // threads that a block must have; 0: any
     // set by regions.cpp
     struct Site {
         llvm::Function *resume;

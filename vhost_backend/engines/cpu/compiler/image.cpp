@@ -79,7 +79,8 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
                           writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
                           writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes), writer.u32(flags),
                           writer.u32(index), writer.u32(kernel.cluster[0]), writer.u32(kernel.cluster[1]),
-                          writer.u32(kernel.cluster[2]), writer.u32(0)});
+                          writer.u32(kernel.cluster[2]), writer.u32(kernel.block[0]), writer.u32(kernel.block[1]),
+                          writer.u32(kernel.block[2])});
 }
 
 } // namespace

@@ -214,13 +214,14 @@ void ModuleLowering::add_parameters(Kernel &kernel, const Function &function)
     kernel.param_bytes = uint32_t(offset);
 }
 
-/// Notes the most threads of a block, and the blocks of a cluster.
+/// Notes the most threads of a block, or those that it must have, and the blocks of a cluster.
 void ModuleLowering::set_extents(Kernel &kernel, const Function &function)
 {
     kernel.max_threads = max_threads(function);
     uint64_t blocks = 1;
     for (unsigned axis = 0; axis < 3; axis++) {
         kernel.cluster[axis] = std::max(1u, function.cluster[axis]);
+        kernel.block[axis] = function.is_exact ? std::max(1u, function.threads[axis]) : 0;
         blocks = std::min<uint64_t>(blocks * kernel.cluster[axis], VGC_CPU_MAX_CLUSTER + 1);
     }
     if (blocks > VGC_CPU_MAX_CLUSTER)

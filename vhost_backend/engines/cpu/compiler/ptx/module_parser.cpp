@@ -223,6 +223,7 @@ bool ModuleParser::parse_property(Function &function)
     if (!is_extents && !is_cluster && !is_number && !is_word)
         return fail("a body or a property of the function");
     advance();
+    function.is_exact |= directive == "reqntid";
     if (is_extents || is_cluster)
         return parse_extents(is_cluster ? function.cluster : function.threads);
     return is_word || parse_number_of(directive, ignored);

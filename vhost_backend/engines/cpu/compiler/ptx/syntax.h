@@ -105,6 +105,7 @@ struct Function {
     std::vector<Variable> results;
     std::vector<Variable> parameters;
     uint32_t threads[3] = {0, 0, 0}; // most of a block; 0: not said
+    bool is_exact = false;           // a block must have just these
     uint32_t cluster[3] = {0, 0, 0}; // blocks of a cluster; 0: not said
     std::vector<Statement> body;
 };
