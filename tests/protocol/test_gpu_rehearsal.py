@@ -27,11 +27,11 @@ from tools.gpu import kit
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(2400),
     pytest.mark.filterwarnings("default:no Python:UserWarning"),
 ]
 
-LIMIT_S: Final = 2000
+LIMIT_S: Final = 8000
 TEN: Final = 10
 WHOLE_TREE: Final = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 MACHINE_HAS: Final = {"numpy": "2.3.5", "cuda_bindings": "13.0.3", "cuda_pathfinder": "1.3.3"}

@@ -101,7 +101,9 @@ def test_connection_that_arrives_with_a_change_is_served(tmp_path: Path, turns: 
         frontend.wait_health(Health.READY)
 
 
-def test_waiting_connection_is_passed_on_to_the_changed_vm(tmp_path: Path) -> None:
+def test_waiting_connection_is_passed_on_to_the_changed_vm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vhost_backend.daemon.vm.HANDOVER_S", ANSWERS_WITHIN_S)
+
     async def connect_and_change(daemon: Daemon, client: socket.socket) -> None:
         client.connect(str(tmp_path / "a.sock"))
         for _ in range(5):
