@@ -12,7 +12,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TextIO, cast
 
-from guest_driver import bench, call_command, doctor, explanation, listing, local_functions, runner, shadow_run
+from guest_driver import (
+    bench,
+    call_command,
+    doctor,
+    exec_command,
+    explanation,
+    listing,
+    local_functions,
+    runner,
+    shadow_run,
+)
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
 from guest_driver.errors import InvalidArgument, VgcError
@@ -48,6 +58,14 @@ def _parser() -> argparse.ArgumentParser:
     shadow.add_argument("--rtol", type=float, default=RTOL, help=f"relative tolerance of floats (default: {RTOL:g})")
     shadow.add_argument("--atol", type=float, default=ATOL, help=f"absolute tolerance of floats (default: {ATOL:g})")
     shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    exec_command.add_arguments(
+        commands.add_parser(
+            "exec",
+            help="run a program with this toolkit's CUDA in front of NVIDIA's, for frameworks in Python",
+            description=exec_command.HELP,
+            formatter_class=argparse.RawTextHelpFormatter,
+        )
+    )
     functions = commands.add_parser(
         "functions",
         help="show functions of this VM and the host; or those of a CUDA program that run on either side",
@@ -249,11 +267,20 @@ def _call(arguments: argparse.Namespace) -> None:
         print(call_command.run(device, arguments))
 
 
+def _exec(arguments: argparse.Namespace) -> int:
+    if arguments.show:
+        print(exec_command.show(arguments.cuda))
+        return 0
+    program = arguments.program
+    return exec_command.run(program[1:] if program[:1] == ["--"] else program, arguments.cuda)
+
+
 _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "info": _info,
     "grant": lambda arguments: print(_grant(arguments.group, arguments.device)),
     "doctor": _doctor,
     "shadow": _shadow,
+    "exec": _exec,
     "functions": _functions,
     "register": _register,
     "unregister": _unregister,

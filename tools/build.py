@@ -126,10 +126,13 @@ PARTS: Final = (
         ("guest_driver/cuda/build/toolkit/lib64/libcudart.so.12",),
     ),
     Part(
-        "guest's CUDA driver library",
-        "guest_driver/cuda/driver",
-        ("guest_driver/cuda/driver", "guest_driver/cuda/runtime/driver"),
-        ("guest_driver/cuda/build/toolkit/lib64/libcuda.so.1", "guest_driver/cuda/build/toolkit/lib64/libcuda.so"),
+        "guest's libcuda and NVRTC",
+        "guest_driver/cuda/fronts",
+        ("guest_driver/cuda/fronts", "guest_driver/cuda/runtime"),
+        tuple(
+            f"guest_driver/cuda/build/toolkit/lib64/{name}"
+            for name in ("libcuda.so.1", "libcuda.so", "libnvrtc.so", "libnvJitLink.so")
+        ),
     ),
     Part(
         "guest's NVTX library",

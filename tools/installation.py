@@ -112,7 +112,7 @@ def runtime(layout: Layout) -> Files:
         "lib/modules-load.d/virtio-gpu-compute.conf": b"uio_pci_generic\n",
     }
     files |= {f"{layout.python}/{path.relative_to(REPOSITORY)}": path for path in python_files()}
-    return files | {path: entry for path, entry in _toolkit(layout) if _is_shared(path)}
+    return files | {path: entry for path, entry in _toolkit(layout) if _is_for_running(path)}
 
 
 def python_files() -> Iterator[Path]:
@@ -130,7 +130,7 @@ def development(layout: Layout, *, nvcc: bool = False) -> Files:
             prefix=layout.prefix, libraries=layout.libraries, version=VERSION
         ).encode(),
     }
-    files |= {path: entry for path, entry in _toolkit(layout) if not _is_shared(path)}
+    files |= {path: entry for path, entry in _toolkit(layout) if not _is_for_running(path)}
     for name in ("mynvcc", *(["nvcc"] if nvcc else [])):
         if f"{layout.cuda}/bin/{name}" in files:
             files[f"bin/{name}"] = Link(os.path.relpath(f"{layout.cuda}/bin/{name}", "bin"))
@@ -178,8 +178,9 @@ def build_parts() -> None:
             die(f"the {part.name} did not build", hint="it takes make, a C and a C++ compiler (Debian: make g++)")
 
 
-def _is_shared(path: str) -> bool:
-    return ".so" in Path(path).name
+def _is_for_running(path: str) -> bool:
+    """True for shared libraries, and for the assembler, which frameworks run."""
+    return ".so" in Path(path).name or Path(path).name == "ptxas"
 
 
 def _toolkit(layout: Layout) -> Iterator[tuple[str, Path | Link]]:

@@ -517,6 +517,8 @@ VGC_API int vgc_program_load(struct vgc_device *device, int kind, const void *so
  * "NAME@UNIT". */
 VGC_API int vgc_program_link(struct vgc_device *device, const struct vgc_source_unit *units, uint32_t num_units,
                              const char *const *options, uint32_t num_options, struct vgc_program **program);
+/* Packs sources into one that vgc_program_load() takes with VGC_SOURCE_CUDA_UNITS. End it with free(). */
+VGC_API int vgc_units_pack(const struct vgc_source_unit *units, uint32_t num_units, void **packed, uint64_t *size);
 /* Registers a program for the VM: all processes find its functions, behind those that they have loaded themselves,
  * until it is unregistered; with `keep` also when the guest, or the host's daemon, has been restarted. Its variables
  * are shared. A program that is registered already is not loaded again. The handle is a view of it, and ends with

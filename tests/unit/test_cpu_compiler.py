@@ -49,7 +49,11 @@ def test_log_of_a_source_without_faults_is_empty() -> None:
 
 
 def test_source_without_kernels_is_refused() -> None:
-    assert "defines no kernel" in log_of("__device__ int f(int x) { return x; }\n")
+    source = "__device__ int f(int x) { return x; }\n"
+    assert "defines no kernel" in log_of(source)
+    with rig(pes=1) as gpu:  # NVRTC compiles it
+        gpu.load(source, ("--lowered-names",))
+        assert not gpu.functions
 
 
 def test_undefined_function_is_named() -> None:

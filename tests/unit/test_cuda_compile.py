@@ -287,3 +287,46 @@ def test_other_kinds_of_program_are_refused() -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_kernel_is_compiled_the_same_each_time(compiler: str) -> None:
     assert compile_image(EMPTY, compiler=compiler) == compile_image(EMPTY, compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_guests_headers_stand_before_the_source(compiler: str) -> None:
+    shape = '#pragma once\n#include "../b/size.h"\n'
+    size = "#define SIZE 3\n"
+    listed = f"//# vgc headers 1 2\n/app/a\n{len(shape)} /app/a/shape.h\n{shape}{len(size)} /app/b/size.h\n{size}"
+    source = "#include <shape.h>\n__global__ void f(int *x) { *x = SIZE; }\n"
+    assert kernels(listed + source, compiler=compiler) == {"_Z1fPi"}
+    assert "identifier" in log_of(listed + source.replace("SIZE", "OTHER"), compiler=compiler)
+    broken = listed.replace("define", "defile")
+    assert "/app/a/../b/size.h" in log_of(broken + source, compiler=compiler)
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ("//# vgc headers 1", "ends in the middle of a line"),
+        ("//# vgc headers 1\n", "no numbers that are allowed"),
+        ("//# vgc headers 300 0\n", "up to 256 folders"),
+        ("//# vgc headers 0 x\n", "in the place of a number"),
+        ("//# vgc headers 0 1\n9 /a.h\n", "the header /a.h ends early: 9 bytes announced, 0 there"),
+        ("//# vgc headers 0 1\n0 /../a.h\n", "allowed: absolute paths"),
+        ("//# vgc headers 1 0\na\n", "allowed: absolute paths"),
+        ("//# vgc headers 0 2\n0 /a.h\n0 /a.h\n", "two headers of the source have the path /a.h"),
+    ],
+)
+def test_malformed_lists_of_headers_are_refused(listed: str, words: str) -> None:
+    assert words in log_of(listed)
+
+
+def test_nvrtc_compiles_a_source_without_kernels() -> None:
+    image, log = compile_image("__device__ int f(int x) { return x; }\n", ["--lowered-names"])
+    assert image[:4] == b"\x7fELF"
+    assert not log
+
+
+def test_log_says_what_the_linker_calls_instances_if_asked() -> None:
+    source = "template <class T> __global__ void g(T *x) {}\nnamespace n { __device__ int v; }\n"
+    names = ("--name-expression=g<int>", "--name-expression=&n::v")
+    _, log = compile_image(source, [*names, "--lowered-names"])
+    assert log == "vgc: lowered name 0: _Z1gIiEvPT_\nvgc: lowered name 1: _ZN1n1vE\n"
+    assert compile_image(source, names)[1] == ""

@@ -138,6 +138,16 @@ def test_examples_run_in_a_guest(workbench: Workbench, tmp_path: Path, name: str
 
 
 @needs_toolkit
+def test_a_program_compiles_by_nvrtc_in_a_guest(workbench: Workbench, tmp_path: Path) -> None:
+    mynvcc, program = installation.TOOLKIT / "bin" / "mynvcc", tmp_path / "nvrtc"
+    subprocess.run([mynvcc, EXAMPLES / "cuda" / "nvrtc.c", "-lnvrtc", "-lcuda", "-o", program], check=True)
+    workbench.copy(program)
+    assert re.search(
+        "^_Z5raiseILi4EEvPfi: 1048576 powers are right$", workbench.run("./nvrtc 4").stdout, flags=re.MULTILINE
+    )
+
+
+@needs_toolkit
 def test_a_program_of_the_driver_api_loads_its_module_in_a_guest(workbench: Workbench, tmp_path: Path) -> None:
     mynvcc = installation.TOOLKIT / "bin" / "mynvcc"
     program, module = tmp_path / "driver", tmp_path / "vector_add.cubin"

@@ -45,6 +45,8 @@ struct rt_device {
     uint32_t users[RT_MAX_STREAMS]; /* streams that share a stream of the device */
 };
 
+enum { RT_SOFTWARE_GPU = 1 }; /* engine_kind of struct vgc_info */
+
 int rt_device_count(void);
 /* The calling thread's current device, ready for use: opened if it was not. The sticky error, if it has one. */
 cudaError_t rt_current(struct rt_device **device);

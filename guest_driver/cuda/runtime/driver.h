@@ -7,6 +7,7 @@
 
 #include "base.h"
 #include "programs.h"
+#include "rtc.h"
 
 /* ---- contexts.c -------------------------------------------------------------------------------------------------- */
 
@@ -82,34 +83,6 @@ CUresult rt_visit_end(struct rt_visit visit, cudaError_t error);
         entered_ == CUDA_SUCCESS ? RT_ASK(call) : entered_;                                                            \
     })
 
-/* ---- modules.c --------------------------------------------------------------------------------------------------- */
-
-/* A module or a library: an image, and what has been asked for of it. Its kernels, CUfunction or CUkernel, are struct
- * rt_function, which the runtime's functions take in place of a stub's address. */
-struct CUmod_st {
-    uint64_t magic;
-    struct rt_unit unit;
-    void *image; /* a copy, as are the options */
-    char *options;
-    pthread_mutex_t mutex; /* of the next two */
-    struct rt_asked *kernels;
-    struct rt_asked *variables;
-};
-
-CUresult rt_check_kernel(const void *kernel, struct rt_function **function);
-/* Frees what a module is; its kernels are no kernels any more. */
-CUresult rt_unload_module(CUmodule module);
-
-/* ---- kernels.c --------------------------------------------------------------------------------------------------- */
-
-/* Calls of a launch in parts: cuFuncSetBlockShape(), cuParamSet...(), cuLaunchGrid(). */
-struct rt_parts {
-    unsigned block[3];
-    unsigned shared;
-    unsigned size;
-    unsigned char buffer[4096];
-};
-
 /* ---- images.c ---------------------------------------------------------------------------------------------------- */
 
 struct rt_jit {       /* options of the compiler that was there: what has a meaning here */
@@ -124,6 +97,39 @@ CUresult rt_take_jit_options(unsigned count, const CUjit_option *options, void *
 void rt_write_jit_log(const struct rt_jit *jit, bool is_error, const char *text);
 /* Kind and size of an image, by its first bytes: an enum vgc_source_kind; 0: of mynvcc; -1: nothing known. */
 int rt_image_kind(const void **image, uint64_t *size);
+
+/* ---- modules.c --------------------------------------------------------------------------------------------------- */
+
+/* A module or a library: an image, and what has been asked for of it. Its kernels, CUfunction or CUkernel, are struct
+ * rt_function, which the runtime's functions take in place of a stub's address. */
+struct CUmod_st {
+    uint64_t magic;
+    struct rt_unit unit;
+    void *image; /* a copy, as are the options */
+    char *options;
+    pthread_mutex_t mutex; /* of the next two */
+    struct rt_asked *kernels;
+    struct rt_asked *variables;
+};
+
+/* Loads an image once on a device, for what the compiler says: to the logs of `jit`, and to `words` unless it is NULL.
+ */
+CUresult rt_try_image(struct rt_device *device, const void *image, const struct rt_jit *jit, struct rt_text *words);
+/* A file's bytes, with NULs behind them; to be freed. */
+CUresult rt_read_image(const char *path, void **image, size_t *size);
+CUresult rt_check_kernel(const void *kernel, struct rt_function **function);
+/* Frees what a module is; its kernels are no kernels any more. */
+CUresult rt_unload_module(CUmodule module);
+
+/* ---- kernels.c --------------------------------------------------------------------------------------------------- */
+
+/* Calls of a launch in parts: cuFuncSetBlockShape(), cuParamSet...(), cuLaunchGrid(). */
+struct rt_parts {
+    unsigned block[3];
+    unsigned shared;
+    unsigned size;
+    unsigned char buffer[4096];
+};
 
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 

@@ -50,25 +50,37 @@ static void pack(uint8_t *to, const struct vgc_source_unit *units, const struct 
     }
 }
 
-int vgc_program_link(struct vgc_device *device, const struct vgc_source_unit *units, uint32_t num_units,
-                     const char *const *options, uint32_t num_options, struct vgc_program **program)
+int vgc_units_pack(const struct vgc_source_unit *units, uint32_t num_units, void **packed, uint64_t *size)
 {
     struct vgc_unit entries[VGC_MAX_UNITS];
-    uint64_t size = sizeof(struct vgc_units);
-    *program = NULL;
+    *packed = NULL;
+    *size = sizeof(struct vgc_units);
     if (num_units == 0 || num_units > VGC_MAX_UNITS)
         return vgc_fail(VGC_INVALID_ARGUMENT, "a program of %u units; allowed: 1 to %d", num_units, VGC_MAX_UNITS);
     for (uint32_t i = 0; i < num_units; i++) {
-        int result = describe(&units[i], i, &entries[i], &size);
+        int result = describe(&units[i], i, &entries[i], size);
         if (result != VGC_OK)
             return result;
     }
-    uint8_t *packed = size > VGC_MAX_SOURCE_BYTES ? NULL : malloc(size);
-    if (packed == NULL && size <= VGC_MAX_SOURCE_BYTES)
+    if (*size > VGC_MAX_SOURCE_BYTES)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "a program of %llu bytes; allowed: 1 to %d", (unsigned long long)*size,
+                        VGC_MAX_SOURCE_BYTES);
+    *packed = malloc(*size);
+    if (*packed == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
-    if (packed != NULL)
-        pack(packed, units, entries, num_units);
-    int result = vgc_program_load(device, VGC_SOURCE_CUDA_UNITS, packed, size, options, num_options, program);
+    pack(*packed, units, entries, num_units);
+    return VGC_OK;
+}
+
+int vgc_program_link(struct vgc_device *device, const struct vgc_source_unit *units, uint32_t num_units,
+                     const char *const *options, uint32_t num_options, struct vgc_program **program)
+{
+    void *packed;
+    uint64_t size;
+    *program = NULL;
+    int result = vgc_units_pack(units, num_units, &packed, &size);
+    if (result == VGC_OK)
+        result = vgc_program_load(device, VGC_SOURCE_CUDA_UNITS, packed, size, options, num_options, program);
     free(packed);
     return result;
 }

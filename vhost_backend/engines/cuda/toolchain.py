@@ -39,6 +39,8 @@ COMPILERS: Final = ("auto", "nvrtc", "nvcc")
 """Values of the setting ``compiler``."""
 USE_NVCC: Final = "--use-nvcc"
 """Option of a guest for sources that NVRTC does not compile."""
+LOWERED_NAMES: Final = "--lowered-names"
+"""Option of a guest's NVRTC: its programs have no host code, and only NVRTC tells these names."""
 
 _SANITIZER: Final = "NVIDIA's compute-sanitizer checks programs there, where they run on their own"
 _ELSEWHERE: Final = {
@@ -191,7 +193,8 @@ def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mappin
             has_hooks = settings["hooks"] == "on"
             if kind == "CUDA_UNITS":
                 return _units(settings["driver"], wanted, has_hooks=has_hooks)
-            has_host_code = wanted == "auto" and host_code.is_likely(source, _folders(settings["driver"]))
+            is_free = wanted == "auto" and LOWERED_NAMES not in options
+            has_host_code = is_free and host_code.is_likely(source, _folders(settings["driver"]))
             return _source_tool(settings["driver"], wanted, has_host_code=has_host_code, has_hooks=has_hooks)
 
 

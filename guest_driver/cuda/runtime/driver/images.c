@@ -67,6 +67,12 @@ int rt_image_kind(const void **image, uint64_t *size)
         *size = elf_bytes(*image);
         return VGC_SOURCE_CUBIN;
     }
+    if (memcmp(*image, RT_LINKED_MAGIC, sizeof(RT_LINKED_MAGIC)) == 0) {
+        struct rt_linked linked;
+        memcpy(&linked, *image, sizeof(linked));
+        *size = sizeof(linked) + linked.size;
+        return VGC_SOURCE_CUDA_UNITS;
+    }
     if (memcmp(*image, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0) {
         struct vgc_cuda_blob blob;
         memcpy(&blob, *image, sizeof(blob));
@@ -74,6 +80,8 @@ int rt_image_kind(const void **image, uint64_t *size)
         return 0;
     }
     *size = strlen(*image);
+    if (rt_is_container(*image))
+        return VGC_SOURCE_CUDA;
     return is_ptx(*image) ? VGC_SOURCE_PTX : -1;
 }
 

@@ -8,7 +8,7 @@
 #include "runtime.h"
 
 #define MAGIC UINT64_C(0x7874634347560002)
-enum { MAX_FILE_BYTES = 256 << 20 };
+enum { MAX_FILE_BYTES = 256 << 20, MAX_OPTIONS_BYTES = 16 << 10 };
 
 struct rt_asked {
     struct rt_asked *next;
@@ -38,21 +38,41 @@ static void free_module(CUmodule module)
     rt_handle_free(module, sizeof(*module));
 }
 
-static bool copy_options(CUmodule module, const struct rt_jit *jit)
+/* End of a row of options, each with a NUL. */
+static char *end_of(char *options, uint32_t count)
 {
-    const char **list = calloc(jit->num_options + 1u, sizeof(*list));
-    module->unit.options = list;
-    module->options = malloc(sizeof(jit->options));
-    if (list == NULL || module->options == NULL)
-        return false;
-    memcpy(module->options, jit->options, sizeof(jit->options));
-    const char *option = module->options;
-    for (uint32_t i = 0; i < jit->num_options; i++) {
-        list[i] = option;
-        option += strlen(option) + 1;
+    while (count-- > 0)
+        options += strlen(options) + 1;
+    return options;
+}
+
+/* Options of the loader, behind those of the image; takes the source out of a container of NVRTC's. */
+static CUresult take_options(CUmodule module, const struct rt_jit *jit)
+{
+    uint32_t count = 0;
+    module->options = calloc(1, MAX_OPTIONS_BYTES + sizeof(jit->options));
+    if (module->options == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (module->unit.kind == VGC_SOURCE_CUDA) {
+        module->unit.data = rt_read_container(module->image, module->options, MAX_OPTIONS_BYTES, &count);
+        if (module->unit.data == NULL)
+            return CUDA_ERROR_INVALID_IMAGE;
+        module->unit.size = strlen(module->unit.data);
     }
-    module->unit.num_options = jit->num_options;
-    return true;
+    if (module->unit.kind == VGC_SOURCE_CUDA_UNITS) {
+        module->unit.data = (const char *)module->image + sizeof(struct rt_linked);
+        module->unit.size -= sizeof(struct rt_linked);
+    }
+    memcpy(end_of(module->options, count), jit->options, sizeof(jit->options));
+    count += jit->num_options;
+    const char **list = calloc(count + 1u, sizeof(*list));
+    if (list == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = end_of(module->options, i);
+    module->unit.options = list;
+    module->unit.num_options = count;
+    return CUDA_SUCCESS;
 }
 
 /* The program may free the image; other devices, and contexts after a loss, still need it. */
@@ -61,15 +81,15 @@ static CUresult make_module(const void *image, const struct rt_jit *jit, CUmodul
     uint64_t size = 0;
     const int kind = image == NULL ? -1 : rt_image_kind(&image, &size);
     if (kind < 0) /* CUDA_ERROR_INVALID_IMAGE */
-        return RT_ASK(
-            rt_explain(cudaErrorInvalidKernelImage,
-                       "an image of no known kind (allowed: PTX, a cubin, a fat binary, a container of mynvcc)"));
+        return RT_ASK(rt_explain(
+            cudaErrorInvalidKernelImage,
+            "an image of no known kind (allowed: PTX, a cubin, a fat binary, a container of mynvcc or NVRTC)"));
     CUmodule module = rt_handle_new(sizeof(*module));
     if (module == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     (void)pthread_mutex_init(&module->mutex, NULL);
     module->image = malloc(size + 1);
-    if (module->image == NULL || !copy_options(module, jit)) {
+    if (module->image == NULL) {
         free_module(module);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -80,8 +100,12 @@ static CUresult make_module(const void *image, const struct rt_jit *jit, CUmodul
     module->unit.data = module->image;
     module->unit.kind = kind;
     module->unit.size = size;
-    *made = module;
-    return CUDA_SUCCESS;
+    const CUresult result = take_options(module, jit);
+    if (result == CUDA_SUCCESS)
+        *made = module;
+    else
+        free_module(module);
+    return result;
 }
 
 /* The result of loading an image, where libvgc's alone says too little. */
@@ -164,8 +188,23 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
     return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
-/* A file's bytes, with a NUL behind them; to be freed. */
-static CUresult read_image(const char *path, void **image)
+CUresult rt_try_image(struct rt_device *device, const void *image, const struct rt_jit *jit, struct rt_text *words)
+{
+    CUmodule module;
+    struct vgc_program *program = NULL;
+    CUresult result = make_module(image, jit, &module);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = load_on(module, device, jit);
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_load_unit(device, &module->unit, &program));
+    if (words != NULL)
+        rt_text_print(words, "%s", result == CUDA_SUCCESS ? vgc_program_log(program) : vgc_last_error());
+    (void)rt_unload_module(module);
+    return result;
+}
+
+CUresult rt_read_image(const char *path, void **image, size_t *bytes_read)
 {
     FILE *file = path == NULL ? NULL : fopen(path, "rbe");
     if (file == NULL)
@@ -183,15 +222,17 @@ static CUresult read_image(const char *path, void **image)
     }
     memset(bytes + size, 0, sizeof(uint64_t));
     *image = bytes;
+    *bytes_read = (size_t)size;
     return CUDA_SUCCESS;
 }
 
 CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
     void *image;
+    size_t size;
     CUresult result = rt_enter_context(NULL, NULL);
     if (result == CUDA_SUCCESS)
-        result = read_image(path, &image);
+        result = rt_read_image(path, &image, &size);
     if (result != CUDA_SUCCESS)
         return result;
     result = cuModuleLoadData(module, image);
@@ -412,9 +453,10 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_optio
                                unsigned int library_count)
 {
     void *image;
+    size_t size;
     CUresult result = rt_check_driver();
     if (result == CUDA_SUCCESS)
-        result = read_image(path, &image);
+        result = rt_read_image(path, &image, &size);
     if (result != CUDA_SUCCESS)
         return result;
     result = cuLibraryLoadData(library, image, options, values, count, library_options, library_values, library_count);

@@ -65,10 +65,9 @@ static cudaError_t take_apart(const struct vgc_cuda_blob *blob, struct parts *pa
  * the VM's, and the host's configuration sets it. */
 static void heap_option(const struct rt_device *device, char *option, size_t room)
 {
-    enum { SOFTWARE_GPU = 1 }; /* engine_kind of struct vgc_info */
     size_t bytes = device->limits[cudaLimitMallocHeapSize];
     option[0] = '\0';
-    if (bytes != 0 && device->info.engine_kind == SOFTWARE_GPU)
+    if (bytes != 0 && device->info.engine_kind == RT_SOFTWARE_GPU)
         (void)snprintf(option, room, "--malloc-heap-size=%zu", bytes);
 }
 

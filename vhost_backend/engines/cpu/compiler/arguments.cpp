@@ -30,8 +30,9 @@ using Words = std::vector<std::string>;
 /// ones.
 void add_folders(const Options &options, Words &words)
 {
-    for (const std::string &folder : options.program_dirs)
-        words.insert(words.end(), {"-I", folder});
+    for (const Words *folders : {&options.guest_headers.folders, &options.program_dirs})
+        for (const std::string &folder : *folders)
+            words.insert(words.end(), {"-I", folder});
     for (const Words *folders : {&options.include_dirs, &options.system_dirs})
         for (const std::string &folder : *folders)
             words.insert(words.end(), {"-isystem", options.known_as(folder)});
@@ -125,6 +126,20 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> renamed_folders(const Options &o
     return renamed.release();
 }
 
+/// File system in which the guest's headers lie over the host's files.
+llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> with_guest_headers(const Options &options)
+{
+    if (options.guest_headers.files.empty())
+        return renamed_folders(options);
+    auto headers = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+    for (const GuestHeader &file : options.guest_headers.files)
+        if (!headers->addFile(file.path, 0, llvm::MemoryBuffer::getMemBufferCopy(file.text, file.path)))
+            fail("two headers of the source have the path " + file.path + ", or it is a folder's, too");
+    auto all = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(renamed_folders(options));
+    all->pushOverlay(headers);
+    return all;
+}
+
 } // namespace
 
 void set_up(clang::CompilerInstance &compiler, const Options &options, llvm::StringRef text)
@@ -141,7 +156,7 @@ void set_up(clang::CompilerInstance &compiler, const Options &options, llvm::Str
     else
         set_hosts_processor(compiler.getTargetOpts());
     compiler.createDiagnostics();
-    compiler.createFileManager(renamed_folders(options));
+    compiler.createFileManager(with_guest_headers(options));
 }
 
 void watch_tokens(clang::Preprocessor &preprocessor)

@@ -2,6 +2,7 @@
 //   source.cpp     looks at the source's text (source.h); libraries.cpp at those that it includes and the host lacks
 //   units.cpp      takes a program of several sources apart; unit_link.cpp links their modules, unit_symbols.cpp says
 //                  which of their names fit together, unit_calls.cpp has PTX and CUDA C call one another
+//   guest_headers.cpp  takes the guest's own headers, which stand before a source
 //   frontend.cpp   clang parses CUDA and emits unoptimised IR; arguments.cpp prepares it, prelude.cpp has the headers
 //                  ready in precompiled form
 //   kernels.cpp    finds the kernels, their parameters and the variables a host may address
@@ -134,8 +135,8 @@ std::vector<std::string> host_headers(const Options &options);
 void print_host_headers(const Options &options);
 void link_image(const Options &options, const std::vector<std::string> &objects);
 
-/// Adds kernels and variables that were made of CUDA C to `program`.
-void collect(llvm::Module &module, Program &program);
+/// Adds kernels and variables that were made of CUDA C to `program`. It must have some then, unless `may_be_empty`.
+void collect(llvm::Module &module, Program &program, bool may_be_empty);
 /// Keeps variables that kernels only write to, as the guest can read them; the optimiser drops those that are `static`.
 void keep_globals(llvm::Module &module, const Program &program);
 /// Makes launches in device code, which source.cpp has rewritten, calls of the runtime.

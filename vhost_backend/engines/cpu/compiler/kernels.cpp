@@ -387,7 +387,7 @@ void keep_globals(llvm::Module &module, const Program &program)
     llvm::appendToCompilerUsed(module, kept);
 }
 
-void collect(llvm::Module &module, Program &program)
+void collect(llvm::Module &module, Program &program, bool may_be_empty)
 {
     for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
         if (text == "vgc.kernel")
@@ -407,7 +407,7 @@ void collect(llvm::Module &module, Program &program)
         if (llvm::GlobalVariable *list = module.getGlobalVariable(name))
             list->eraseFromParent();
     keep_globals(module, program);
-    if (program.kernels.empty() && program.globals.empty())
+    if (program.kernels.empty() && program.globals.empty() && !may_be_empty)
         fail("the source defines no kernel (a __global__ function; templates need an instantiation)");
 }
 

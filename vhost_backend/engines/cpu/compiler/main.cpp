@@ -72,7 +72,7 @@ std::unique_ptr<llvm::Module> load(llvm::LLVMContext &context, Options &options,
     resolve_aliases(*module);
     check_names(*module);
     ptx::find_linked(*module, program);
-    collect(*module, program);
+    collect(*module, program, options.lowered_names); // which NVRTC asks for, to whom an empty program is one, too
     return module;
 }
 

@@ -9,6 +9,8 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include "guest_headers.h"
+
 namespace vgc
 {
 
@@ -26,9 +28,11 @@ struct Options {
     std::string make_preludes;                // folder in which to leave preludes, compiling nothing
     std::string host_root;                    // name under which clang sees the host's root folder while it makes them
     std::vector<std::string> program_dirs;    // the program's own headers; for developers, a guest's source is one file
+    GuestHeaders guest_headers;               // the source's own, taken from its front
     std::string dump_ir;                      // file for the final IR; for developers
     std::vector<std::string> clang;           // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
+    bool lowered_names = false;                // --lowered-names: say what the linker calls them
     // those of a whole program, the same for all its units:
     bool flush_denormals = false; // -ftz=true
     bool lockstep = false;        // --lockstep

@@ -299,6 +299,9 @@ bool is_hidden(const Options &options, llvm::StringRef header, const std::vector
         for (const std::string &own : options.program_dirs)
             if (llvm::sys::fs::exists(own + "/" + name))
                 return true;
+        for (const std::string &own : options.guest_headers.folders)
+            if (options.guest_headers.has((own + "/" + name).str()))
+                return true;
     }
     return false;
 }
@@ -327,7 +330,8 @@ bool is_kind(const Kind &kind, const Options &options, llvm::StringRef text, Mac
     if (may_name_api(text) != may_name_api(kind.text) ||
         wants_hosts_names(options, text) != wants_hosts_names(options, kind.text))
         return false;
-    return kind.offer != Offer::CCCL || (has_cccl(options) && includes_entry(kind, text, macros));
+    const bool is_whole = options.guest_headers.files.empty(); // no header stands between the source and CCCL's
+    return kind.offer != Offer::CCCL || (is_whole && has_cccl(options) && includes_entry(kind, text, macros));
 }
 
 /// True if the prelude can stand for the headers before this source.

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import os
 
+from ...containers import headers
 from . import cubin, options, references, tools, trailer, votes
 from .errors import CompileError, ToolError
 
 _TEXTURE_REFERENCE = b"texture<"
+_GUEST = "vgc-guest"
+"""Folder that stands for the root of the guest's file system."""
 UNSEEN = "vgc-cudacc: note: the control system will not see this program: "
 
 
@@ -34,6 +37,8 @@ class CommandLine:
         self.include_dirs: list[str] = []
         self.nvcc_dirs: list[str] = []
         self.later_dirs: list[str] = []
+        self.guest_dirs: list[str] = []
+        """Folders of the guest's own headers, which are searched first."""
         self._values: dict[str, str] = {}
         for option, value in zip(own[1::2], own[2::2], strict=True):
             if option == "--include":
@@ -59,18 +64,43 @@ class CommandLine:
         """Bytes of the guest's program."""
         return tools.read(self["input"])
 
+    def folders(self) -> list[str]:
+        """Folders in which NVRTC looks for headers."""
+        return [*self.guest_dirs, *self.include_dirs]
+
     def rewrite(self) -> None:
-        """Brings back what CUDA no longer has: references as variables, and votes, in the file that is compiled."""
+        """Prepares the file that is compiled: see `prepared`."""
         source = self.source()
-        text = votes.renamed(references.rewritten(source))
+        text = self.prepared(source)
         if text != source:
             tools.write(self["input"], text)
+
+    def prepared(self, source: bytes) -> bytes:
+        """Puts the guest's headers, which stand before its source, into files, and brings back in all texts what CUDA no
+        longer has: references as variables, and votes.
+
+        :raise CompileError: the list of headers is malformed.
+        """
+        found, source = headers.split(source)
+        if found.folders or found.files:
+            self.guest_dirs = [_GUEST + folder for folder in found.folders]
+        for folder in self.guest_dirs:
+            tools.make_folder(folder)
+        for path, text in found.files.items():
+            tools.make_folder(os.path.dirname(_GUEST + path))  # noqa: PTH120  pathlib takes 8 ms to load
+            tools.write(_GUEST + path, _with_old_forms(text))
+        return _with_old_forms(source)
 
     def without_folders(self, log: str) -> str:
         """Removes the host's folders from names of headers in a log."""
         for folder in sorted([*self.include_dirs, *self.nvcc_dirs, *self.later_dirs], key=len, reverse=True):
             log = log.replace(f"{folder}/", "")
-        return log
+        return log.replace(f"{_GUEST}/", "/") if self.guest_dirs else log
+
+
+def _with_old_forms(text: bytes) -> bytes:
+    """A text with what CUDA no longer has, in forms that its compilers know."""
+    return votes.renamed(references.rewritten(text))
 
 
 def describe(line: CommandLine) -> bytes:
@@ -105,16 +135,19 @@ def _by_nvrtc(line: CommandLine) -> bytes:
     library = nvrtc.Nvrtc(line["library"])
     source = (line.source(), line["input"])
     if line["hooks"]:
-        words = nvrtc.arguments(guest, arch, line.include_dirs, line["hooks"]) + hooks.wanted_macros(source[0])
+        words = nvrtc.arguments(guest, arch, line.folders(), line["hooks"]) + hooks.wanted_macros(source[0])
         text, log = library.ptx(*source, words, guest.name_expressions)
+        log += library.lowered(guest.name_expressions) if guest.lowered_names else ""
         image = with_hooks(line, text, guest)
         if image:
             say(line.without_folders(log))
             return trailer.of_source(image, [text])
-    words = nvrtc.arguments(guest, arch, line.include_dirs) + pre_included(line, source[0])
+    words = nvrtc.arguments(guest, arch, line.folders()) + pre_included(line, source[0])
     image, text, log = library.compile(*source, words, guest.name_expressions)
+    log += library.lowered(guest.name_expressions) if guest.lowered_names else ""
     say(line.without_folders(log))
-    cubin.check_content(image)
+    if not guest.lowered_names:  # which NVRTC asks for, to whom an empty program is one, too
+        cubin.check_content(image)
     return trailer.of_source(image, [text])
 
 

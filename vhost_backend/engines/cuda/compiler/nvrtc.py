@@ -91,6 +91,15 @@ class Nvrtc:
             raise CompileError(f"{log}NVRTC: {self._library.nvrtcGetErrorString(result).decode()}")
         return log
 
+    def lowered(self, names: list[str]) -> str:
+        """Lines for the log that say what the linker calls the program's instances."""
+        lines = []
+        for index, expression in enumerate(names):
+            name = ctypes.c_char_p()
+            self._check("nvrtcGetLoweredName", self._program, expression.encode(), ctypes.byref(name))
+            lines.append(f"vgc: lowered name {index}: {(name.value or b'').decode()}\n")
+        return "".join(lines)
+
     def _fetch(self, function: str) -> bytes:
         size = ctypes.c_size_t()
         self._check(f"{function}Size", self._program, ctypes.byref(size))

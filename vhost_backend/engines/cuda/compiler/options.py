@@ -11,7 +11,7 @@ from .errors import CompileError
 ALLOWED = (
     "-D, -U, -std=c++03..c++23, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
-    "--def-load-cache=, --def-store-cache=, --name-expression=, --use-nvcc; for nvcc: --extended-lambda, "
+    "--def-load-cache=, --def-store-cache=, --name-expression=, --lowered-names, --use-nvcc; for nvcc: --extended-lambda, "
     "--expt-relaxed-constexpr; --default-stream=; ignored: --opt-level, -arch, --gpu-architecture, -code, -gencode, "
     "-O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
 )
@@ -78,6 +78,7 @@ _FLAGS = {
     "--expt-extended-lambda": "extended-lambda",
     "-expt-relaxed-constexpr": "expt-relaxed-constexpr",
     "--expt-relaxed-constexpr": "expt-relaxed-constexpr",
+    "--lowered-names": "lowered-names",
     "--use-nvcc": "ignored",  # the daemon has used it to choose the tool
     "-default-device": "ignored",
     "-dc": "ignored",
@@ -112,6 +113,8 @@ class GuestOptions:
         self.standard = "c++17"
         self.name_expressions: list[str] = []
         """Templates to instantiate."""
+        self.lowered_names = False
+        """The log shall say what the linker calls the instances."""
         self.architecture = ""
         """Value of ``-arch``."""
         self.common: list[str] = []
@@ -161,6 +164,8 @@ def _split(word: str) -> tuple[str, str | None]:
 def _add_flag(options: GuestOptions, flag: str) -> None:
     if flag in _NVCC_ONLY:
         options.nvcc.append(f"--{flag}")
+    elif flag == "lowered-names":
+        options.lowered_names = True
     elif flag != "ignored":
         options.common.append(f"--{flag}")
 

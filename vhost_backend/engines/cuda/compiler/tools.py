@@ -47,6 +47,11 @@ def _variant(text: bytes, arch: str) -> str:
     return "f" if target and target[0].startswith(b"sm_") and target[0].endswith(b"f") else ""
 
 
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it, unless it exists."""
+    os.makedirs(path, exist_ok=True)  # noqa: PTH103  pathlib takes 5 ms to load
+
+
 def read(path: str) -> bytes:
     """Reads a whole file."""
     with open(path, "rb") as file:

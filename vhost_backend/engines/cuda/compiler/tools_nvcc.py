@@ -49,7 +49,7 @@ class Nvcc:
             "--extended-lambda",  # this and the next, which clang allows without an option, and so does mynvcc
             "--expt-relaxed-constexpr",
             *(f"-D{macro}" for macro in _WITHOUT_NAMESPACES),
-            *(f"-I{folder}" for folder in line.nvcc_dirs),
+            *(f"-I{folder}" for folder in [*line.guest_dirs, *line.nvcc_dirs]),
             *(f"-isystem={folder}" for folder in line.later_dirs),
         ]
 
@@ -114,6 +114,8 @@ def _with_instantiations(names: list[str], source: str) -> str:
     if not names:
         return source
     lines = [f'#include "{source}"', '#line 1 "name-expression"']
-    lines += [f"static const auto __vgc_name_expression_{index} = &{name};" for index, name in enumerate(names)]
+    lines += [
+        f"static const auto __vgc_name_expression_{index} = &{name.lstrip(' &')};" for index, name in enumerate(names)
+    ]
     tools.write(_WRAPPER, "\n".join([*lines, ""]).encode())
     return _WRAPPER

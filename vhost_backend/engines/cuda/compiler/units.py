@@ -33,7 +33,8 @@ def linked(line: CommandLine, words: list[str]) -> tuple[bytes, list[bytes], lis
     for number, unit in enumerate(units):
         guest = line.guest_options(*unit.options)
         name = f"unit{number}.cu"
-        source = f'#line 1 "{unit.name}"\n'.encode() + unit.text
+        line.guest_dirs = []
+        source = f'#line 1 "{unit.name}"\n'.encode() + line.prepared(unit.text)
         tools.write(name, source)
         arch = guest.refined(arch)
         nvcc = tools_nvcc.Nvcc(line, arch)

@@ -1,4 +1,4 @@
-/* Tables that stubs.awk writes, with an entry for each name, and libcuda.c fills. */
+/* Tables that stubs.awk writes, with an entry for each name, and front.c fills. */
 #pragma once
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
-# Writes an assembler file with a function for each name: a jump through its slot. Until libcuda.c has filled the slots,
+# Writes an assembler file with a function for each name: a jump through its slot. Until front.c has filled the slots,
 # they lead to first steps that keep the arguments, have the function found, and jump there.
 BEGIN {
     print "#if !defined(__x86_64__)"
-    print "#error \"libcuda.so.1 is written for x86-64\""
+    print "#error \"libcuda.so.1 and libnvrtc are written for x86-64\""
     print "#endif"
     print ".text"
     print "first:" # the index is on the stack: with the return address, a multiple of 16 bytes

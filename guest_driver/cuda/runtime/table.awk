@@ -1,7 +1,7 @@
-# Writes the table of the driver API's functions: names that the objects define (first file), and those of aliases.txt
-# (second file). With `list` set, the names alone.
+# Writes the table of an interface's functions: names that the objects define (first file) and that `pattern` fits, and
+# further names of them (aliases.txt). The table is called `table`, its type is `type`. With `list` set, the names alone.
 FNR == NR {
-    if ($1 ~ /^cu[A-Z]/) {
+    if ($1 ~ pattern) {
         functions[++count] = $1
         entries[$1] = $1
     }
@@ -27,11 +27,11 @@ END {
     for (i = 1; i <= count; i++) {
         print "extern const char target_" functions[i] "[] __asm__(\"" functions[i] "\");"
     }
-    print "const struct rt_driver_name RT_DRIVER_NAMES[] = {"
+    print "const struct " type " RT_" table "[] = {"
     for (i = 1; i <= count; i++)
         print "    {\"" functions[i] "\", target_" functions[i] "},"
     for (name in aliases)
         print "    {\"" name "\", target_" aliases[name] "},"
     print "};"
-    print "const size_t RT_NUM_DRIVER_NAMES = sizeof(RT_DRIVER_NAMES) / sizeof(RT_DRIVER_NAMES[0]);"
+    print "const size_t RT_NUM_" table " = sizeof(RT_" table ") / sizeof(RT_" table "[0]);"
 }

@@ -1,0 +1,102 @@
+"""``vgc exec``: what a program finds in front of NVIDIA's, and the ptxas among it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guest_driver import exec_command
+from guest_driver.errors import InvalidArgument
+from tests.fakes.guest import REPOSITORY
+
+PTXAS = REPOSITORY / "guest_driver/cuda/mynvcc/ptxas"
+PTX = "// a kernel\n.version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Path:
+    folder = tmp_path / "toolkit"
+    (folder / "lib64").mkdir(parents=True)
+    for name in ("libcuda.so.1", "libcudart.so.12", "libcudart.so.13", "libnvrtc.so.13"):
+        (folder / "lib64" / name).touch()
+    return folder
+
+
+def test_program_finds_the_toolkit_first(toolkit: Path) -> None:
+    found = exec_command.settings(toolkit, "13", {"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"})
+    libraries = toolkit / "lib64"
+    assert found["PATH"] == f"{toolkit}/bin:/bin"
+    assert found["LD_LIBRARY_PATH"] == f"{libraries}:/lib"
+    loaded = ("libcudart.so.13", "libcuda.so.1", "libnvrtc.so.13")
+    assert found["LD_PRELOAD"] == ":".join(f"{libraries}/{name}" for name in loaded)
+    assert "libcudart.so.12" in exec_command.settings(toolkit, "12", {})["LD_PRELOAD"]
+    assert exec_command.settings(toolkit, "13", found) == found  # a second time
+
+
+def test_toolkit_is_looked_for(toolkit: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("VGC_TOOLKIT", raising=False)
+    assert exec_command.toolkit([tmp_path / "none", toolkit]) == toolkit
+    with pytest.raises(InvalidArgument, match="install it"):
+        exec_command.toolkit([tmp_path / "none"])
+    monkeypatch.setenv("VGC_TOOLKIT", str(toolkit))
+    assert exec_command.toolkit([]) == toolkit
+    monkeypatch.setenv("VGC_TOOLKIT", str(tmp_path))
+    with pytest.raises(InvalidArgument, match=f"not in {tmp_path}: "):
+        exec_command.toolkit([toolkit])
+
+
+def vgc(toolkit: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ) | {"VGC_TOOLKIT": str(toolkit)}
+    command = [sys.executable, "-m", "guest_driver", "exec", *words]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_command_runs_a_program_in_its_place(toolkit: Path) -> None:
+    done = vgc(toolkit, "--", "sh", "-c", "echo $CUDA_HOME; exit 3")
+    assert (done.returncode, done.stdout) == (3, f"{toolkit}\n")
+    assert f"export CUDA_HOME='{toolkit}'\n" in vgc(toolkit, "--show").stdout
+    assert "libcudart.so.12" in vgc(toolkit, "--cuda", "12", "--show").stdout
+    done = vgc(toolkit, "/no/such/program")
+    assert done.returncode == 1
+    assert "vgc: cannot run /no/such/program: No such file or directory\n" in done.stderr
+    assert "no program; allowed: vgc exec python train.py" in vgc(toolkit).stderr
+
+
+def ptxas(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(PTXAS), *words], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_ptxas_passes_ptx_on(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(PTX)
+    done = ptxas(tmp_path, "-lineinfo", "-v", "--gpu-name=sm_80", "--opt-level", "3", "k.ptx", "-o", "k.cubin")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert (tmp_path / "k.cubin").read_text() == PTX
+    assert ptxas(tmp_path, "-arch", "sm_90", "--output-file=other", "k.ptx").returncode == 0
+    assert (tmp_path / "other").read_text() == PTX
+    assert ptxas(tmp_path, "k.ptx").returncode == 0
+    assert (tmp_path / "elf.o").read_text() == PTX
+    assert "release 13.0" in ptxas(tmp_path, "--version").stdout
+    assert "FILE.ptx" in ptxas(tmp_path, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "no file"),
+        (("none.ptx",), "cannot read 'none.ptx'"),
+        (("k.ptx", "k.ptx"), "one is allowed"),
+        (("text",), "'text' is no PTX"),
+        (("k.ptx", "-o"), "-o needs a file"),
+        (("k.ptx", "-o", "no/such/folder"), "cannot write 'no/such/folder'"),
+    ],
+)
+def test_ptxas_says_what_is_wrong(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "text").write_text("int x;\n")
+    done = ptxas(tmp_path, *words)
+    assert done.returncode == 255
+    assert f"ptxas fatal   : {says}" in done.stderr or says in done.stderr
