@@ -23,6 +23,55 @@ static size_t free_bytes(void)
     return left;
 }
 
+/* Parameters that say how multiprocessors are shared, which the host decides. */
+static void parameters(CUdevice device)
+{
+    CUcontext context;
+    CUexecAffinityParam affinity = {.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param = {.smCount = {1}}};
+    CUctxCigParam graphics = {.sharedDataType = CIG_DATA_TYPE_NV_BLOB};
+    CUctxCreateParams none = {0}, some = {.execAffinityParams = &affinity, .numExecAffinityParams = 1};
+    int can = 1;
+    OK(cuCtxCreate_v4(&context, NULL, CU_CTX_MAP_HOST, device));
+    OK(cuCtxDestroy(context));
+    OK(cuCtxCreate_v4(&context, &none, 0, device));
+    ENDS(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+    OK(cuCtxSetFlags(CU_CTX_SCHED_YIELD));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuCtxSetFlags(0x1000));
+    OK(cuCtxDestroy(context));
+    OK(cuCtxCreate_v3(&context, NULL, 0, 0, device));
+    OK(cuCtxAttach(&context, 0));
+    OK(cuCtxDetach(context));
+    OK(cuCtxDetach(context));
+    ENDS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(context));
+    OK(cuDeviceGetExecAffinitySupport(&can, CU_EXEC_AFFINITY_TYPE_SM_COUNT, device));
+    CHECK(can == 0);
+    ENDS(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, cuCtxCreate_v4(&context, &some, 0, device));
+    ENDS(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, cuCtxCreate_v3(&context, &affinity, 1, 0, device));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate_v3(&context, NULL, 1, 0, device));
+    some.cigParams = &graphics;
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate_v4(&context, &some, 0, device));
+    none.cigParams = &graphics;
+    ENDS(CUDA_ERROR_NOT_SUPPORTED, cuCtxCreate_v4(&context, &none, 0, device));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate(&context, CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD, device));
+    ENDS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v4(&context, NULL, 0, 1));
+}
+
+static void attributes(CUdevice device)
+{
+    CUdevprop properties;
+    int value = -1;
+    OK(cuDeviceGetProperties(&properties, device));
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, device));
+    CHECK(value > 0 && properties.maxThreadsDim[2] == value && properties.SIMDWidth == 32);
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH, device));
+    CHECK(value > 0);
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX - 1, device));
+    CHECK(value == 0);
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX, device));
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device));
+    CHECK(value == 0);
+}
+
 int main(void)
 {
     CUdevice device;
@@ -45,6 +94,8 @@ int main(void)
     ENDS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&device, 1));
     OK(cuDeviceGet(&device, 0));
     ENDS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize());
+    parameters(device);
+    attributes(device);
 
     OK(cuCtxCreate(&first, 0, device));
     OK(cuCtxCreate(&second, CU_CTX_SCHED_SPIN, device));

@@ -47,6 +47,26 @@ for number, name in ((0, b"CUDA_SUCCESS"), (2, b"CUDA_ERROR_OUT_OF_MEMORY"), (21
     assert cuda.cuGetErrorString(number, ctypes.byref(text)) == 0 and text.value
 assert cuda.cuGetErrorName(12345, ctypes.byref(text)) == 1 and text.value is None
 """
+BOTH_FORMS: Final = r"""
+#include <cuda.h>
+#include <cstdio>
+int main()
+{
+    CUcontext old, now;
+    CUctxCreateParams parameters = {};
+    CUdevice device;
+    if (cuInit(0) != 0 || cuDeviceGet(&device, 0) != 0 || cuCtxCreate(&old, 0, device) != 0)
+        return 1;
+    if (cuCtxCreate(&now, NULL, 0, device) != 0 || cuCtxDestroy(now) != 0)
+        return 2;
+    if (cuCtxCreate(&now, &parameters, CU_CTX_SCHED_SPIN, device) != 0 || now == old)
+        return 3;
+    parameters.numExecAffinityParams = -1;
+    if (cuCtxCreate(&now, &parameters, 0, device) != CUDA_ERROR_INVALID_VALUE)
+        return 4;
+    std::puts("PASS");
+}
+"""
 
 
 def build(name: str, folder: Path, *libraries: str) -> Path:
@@ -68,6 +88,18 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
 @pytest.mark.parametrize("part", ["contexts", "memory", "modules", "launches"])
 def test_driver_api(host: GuestHost, tmp_path: Path, part: str) -> None:
     done = host.run(build(f"driver_{part}", tmp_path))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "compiler", [["g++", f"-I{LIB64.parent}/include"], [LIB64.parent / "bin/mynvcc"]], ids=["g++", "mynvcc"]
+)
+def test_cpp_has_both_forms_of_making_a_context(host: GuestHost, tmp_path: Path, compiler: list[str | Path]) -> None:
+    source = tmp_path / "main.cpp"
+    source.write_text(BOTH_FORMS)
+    words = [*compiler, source, "-o", tmp_path / "main", f"-L{LIB64}", "-lcuda"]
+    subprocess.run(words, check=True, timeout=HANGS_AFTER_S)
+    done = host.run("env", f"LD_LIBRARY_PATH={LIB64}", tmp_path / "main")
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 

@@ -24,7 +24,8 @@ struct CUctx_st {
     int ordinal;
     bool is_primary;
     unsigned flags;
-    unsigned users; /* of a primary context: retained so many times */
+    unsigned users;       /* of a primary context: retained so many times */
+    atomic_uint attached; /* of others: cuCtxAttach() */
     uint64_t id;
     struct CUctx_st *next; /* this and what follows: owned.c */
     struct rt_owned *owned;

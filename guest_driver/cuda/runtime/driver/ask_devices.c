@@ -36,6 +36,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     const CUresult result = rt_check_ordinal(value, device);
     if (result != CUDA_SUCCESS)
         return result;
+    if ((int)attribute >= cudaDevAttrMax && attribute < CU_DEVICE_ATTRIBUTE_MAX) {
+        *value = 0; /* of features that the runtime has no number for, and no device of ours has */
+        return CUDA_SUCCESS;
+    }
     return RT_ASK(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device)); /* the same numbers */
 }
 
@@ -61,6 +65,36 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
     if (result == CUDA_SUCCESS)
         (void)snprintf(name, (size_t)length, "%s", properties.name);
     return result;
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice device)
+{
+    struct cudaDeviceProp all;
+    const CUresult result = properties_of(properties, device, &all);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *properties = (CUdevprop){.maxThreadsPerBlock = all.maxThreadsPerBlock,
+                              .sharedMemPerBlock = (int)all.sharedMemPerBlock,
+                              .totalConstantMemory = (int)all.totalConstMem,
+                              .SIMDWidth = all.warpSize,
+                              .memPitch = (int)all.memPitch,
+                              .regsPerBlock = all.regsPerBlock,
+                              .clockRate = all.clockRate,
+                              .textureAlign = (int)all.textureAlignment};
+    memcpy(properties->maxThreadsDim, all.maxThreadsDim, sizeof(properties->maxThreadsDim));
+    memcpy(properties->maxGridSize, all.maxGridSize, sizeof(properties->maxGridSize));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetExecAffinitySupport(int *can, CUexecAffinityType type, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(can, device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if ((unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    *can = 0; /* the host decides which multiprocessors a VM's work has */
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
@@ -101,8 +135,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return result == CUDA_SUCCESS ? RT_ASK(cudaDeviceCanAccessPeer(can, device, peer)) : result;
 }
 
-CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer);
-CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer)
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer)
 {
     const CUresult result = rt_check_ordinal(value, device);
     if (result != CUDA_SUCCESS)

@@ -176,10 +176,24 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 /* ---- making contexts ------------------------------------------------------------------------ */
 
+/* Bits of which one at most says how the host waits, and others that have no meaning here. */
+static CUresult check_flags(unsigned flags)
+{
+    const unsigned waits = flags & CU_CTX_SCHED_MASK;
+    if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0 || (waits & (waits - 1)) != 0)
+        return RT_ASK(rt_explain(cudaErrorInvalidValue,
+                                 "flags 0x%x of a context; allowed: up to 0x%x, and of 1, 2 and "
+                                 "4 one",
+                                 flags, CU_CTX_FLAGS_MASK));
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
     struct rt_device *ready;
     CUresult result = rt_check_ordinal(context, device);
+    if (result == CUDA_SUCCESS)
+        result = check_flags(flags);
     if (result == CUDA_SUCCESS)
         result = RT_ASK(rt_device(device, &ready));
     if (result != CUDA_SUCCESS)
@@ -198,18 +212,26 @@ CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* The parameters say how contexts share a GPU's multiprocessors, which the host decides here. */
-CUresult cuCtxCreate_v3(CUcontext *context, void *parameters, int count, unsigned int flags, CUdevice device);
-CUresult cuCtxCreate_v3(CUcontext *context, void *parameters, int count, unsigned int flags, CUdevice device)
+/* The host decides which multiprocessors a VM's work has, so that no list of them can be honoured. */
+CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *list, int count, unsigned int flags, CUdevice device)
 {
-    (void)parameters;
-    return count != 0 ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate(context, flags, device);
+    if (count < 0 || (count > 0 && list == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (count > 0)
+        return RT_ASK(rt_explain(cudaErrorUnsupportedExecAffinity,
+                                 "a context on some multiprocessors: the host says how many a VM has"));
+    return cuCtxCreate(context, flags, device);
 }
 
-CUresult cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned int flags, CUdevice device);
-CUresult cuCtxCreate_v4(CUcontext *context, void *parameters, unsigned int flags, CUdevice device)
+CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device)
 {
-    return parameters != NULL ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate(context, flags, device);
+    if (parameters == NULL)
+        return cuCtxCreate(context, flags, device);
+    if (parameters->cigParams != NULL && parameters->numExecAffinityParams != 0)
+        return CUDA_ERROR_INVALID_VALUE; /* as published: one of the two */
+    if (parameters->cigParams != NULL)
+        return RT_ASK(rt_unsupported("cuCtxCreate() with a context of graphics"));
+    return cuCtxCreate_v3(context, parameters->execAffinityParams, parameters->numExecAffinityParams, flags, device);
 }
 
 CUresult cuCtxDestroy(CUcontext context)
@@ -225,6 +247,34 @@ CUresult cuCtxDestroy(CUcontext context)
     follow_stack();
     rt_handle_free(context, sizeof(*context));
     return error;
+}
+
+/* Functions of CUDA 2 that count the users of a context, whose last one destroys it. */
+CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
+{
+    if (context == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUcontext found;
+    const CUresult result = rt_enter_context(&found, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    found->attached++;
+    *context = found;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDetach(CUcontext context)
+{
+    CUcontext found;
+    const CUresult result = rt_enter_context(&found, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (context != found)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->attached == 0)
+        return cuCtxDestroy(context);
+    context->attached--;
+    return CUDA_SUCCESS;
 }
 
 /* ---- primary contexts ----------------------------------------------------------------------- */
@@ -295,6 +345,9 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
     const CUresult result = rt_check_ordinal(&device, device);
     if (result != CUDA_SUCCESS)
         return result;
+    const CUresult checked = check_flags(flags);
+    if (checked != CUDA_SUCCESS)
+        return checked;
     (void)pthread_mutex_lock(&primaries_mutex);
     rt_primary_context(device)->flags = flags;
     (void)pthread_mutex_unlock(&primaries_mutex);
@@ -312,6 +365,25 @@ CUresult cuCtxGetFlags(unsigned int *flags)
     if (result == CUDA_SUCCESS)
         *flags = context->flags;
     return result;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+    CUcontext context;
+    CUresult result = rt_enter_context(&context, NULL);
+    if (result == CUDA_SUCCESS)
+        result = check_flags(flags);
+    if (result == CUDA_SUCCESS)
+        context->flags = flags;
+    return result;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type)
+{
+    if (affinity == NULL || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = rt_enter_context(NULL, NULL);
+    return result == CUDA_SUCCESS ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : result;
 }
 
 CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
@@ -367,6 +439,21 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
     return (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : rt_enter_context(NULL, NULL);
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+    return RT_IN_CONTEXT(cudaDeviceGetSharedMemConfig((enum cudaSharedMemConfig *)config));
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+    return RT_IN_CONTEXT(cudaDeviceSetSharedMemConfig((enum cudaSharedMemConfig)config));
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+    return RT_IN_CONTEXT(cudaCtxResetPersistingL2Cache());
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
