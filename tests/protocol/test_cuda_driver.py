@@ -67,6 +67,26 @@ int main()
     std::puts("PASS");
 }
 """
+BOTH_FORMS: Final = r"""
+#include <cuda.h>
+#include <cstdio>
+int main()
+{
+    CUcontext old, now;
+    CUctxCreateParams parameters = {};
+    CUdevice device;
+    if (cuInit(0) != 0 || cuDeviceGet(&device, 0) != 0 || cuCtxCreate(&old, 0, device) != 0)
+        return 1;
+    if (cuCtxCreate(&now, NULL, 0, device) != 0 || cuCtxDestroy(now) != 0)
+        return 2;
+    if (cuCtxCreate(&now, &parameters, CU_CTX_SCHED_SPIN, device) != 0 || now == old)
+        return 3;
+    parameters.numExecAffinityParams = -1;
+    if (cuCtxCreate(&now, &parameters, 0, device) != CUDA_ERROR_INVALID_VALUE)
+        return 4;
+    std::puts("PASS");
+}
+"""
 
 
 def build(name: str, folder: Path, *libraries: str) -> Path:
@@ -85,7 +105,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
         yield host
 
 
-@pytest.mark.parametrize("part", ["contexts", "memory", "modules", "launches"])
+@pytest.mark.parametrize("part", ["contexts", "memory", "modules", "launches", "graphs", "others"])
 def test_driver_api(host: GuestHost, tmp_path: Path, part: str) -> None:
     done = host.run(build(f"driver_{part}", tmp_path))
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
@@ -97,9 +117,23 @@ def test_driver_api(host: GuestHost, tmp_path: Path, part: str) -> None:
 def test_cpp_has_both_forms_of_making_a_context(host: GuestHost, tmp_path: Path, compiler: list[str | Path]) -> None:
     source = tmp_path / "main.cpp"
     source.write_text(BOTH_FORMS)
-    words = [*compiler, source, "-o", tmp_path / "main", f"-L{LIB64}", "-lcuda"]
+    words: list[str | Path] = [*compiler, source, "-o", tmp_path / "main", f"-L{LIB64}", "-lcuda"]
     subprocess.run(words, check=True, timeout=HANGS_AFTER_S)
     done = host.run("env", f"LD_LIBRARY_PATH={LIB64}", tmp_path / "main")
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+def test_arrays_textures_and_references(host: GuestHost, tmp_path: Path) -> None:
+    module = tmp_path / "module.cubin"
+    words: list[str | Path] = [LIB64.parent / "bin/mynvcc", "-cubin", SOURCES / "driver_arrays.cu", "-o", module]
+    subprocess.run(words, check=True, timeout=HANGS_AFTER_S)
+    done = host.run(build("driver_arrays", tmp_path), module)
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("macros", [[], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]], ids=["legacy", "per thread"])
+def test_default_streams(host: GuestHost, tmp_path: Path, macros: list[str]) -> None:
+    done = host.run(build("driver_per_thread", tmp_path, *macros))
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 

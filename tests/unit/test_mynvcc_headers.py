@@ -252,10 +252,10 @@ def test_programs_link_the_driver_library(tmp_path: Path) -> None:
 
 
 def test_functions_of_the_driver_that_are_missing_are_named_by_the_linker(tmp_path: Path) -> None:
-    (tmp_path / "main.cu").write_text("#include <cuda.h>\nint main() { return cuArrayDestroy(nullptr); }\n")
+    (tmp_path / "main.cu").write_text("#include <cuda.h>\nauto *encode = &cuTensorMapEncodeTiled;\nint main() {}\n")
     words: list[str | Path] = [CUDA / "build" / "toolkit" / "bin" / "mynvcc", "main.cu", "-lcuda"]
     failed = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=HANGS_AFTER_S)
-    assert "undefined reference to `cuArrayDestroy'" in failed.stderr
+    assert "undefined reference to `cuTensorMapEncodeTiled'" in failed.stderr
 
 
 def test_names_behind_literals_are_taken_for_macros(toolkit: Toolkit) -> None:

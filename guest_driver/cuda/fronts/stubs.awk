@@ -11,10 +11,12 @@ BEGIN {
     for (i = 1; i <= count; i++)
         print "    pushq %" names[i]
     print "    subq $16, %rsp"
-    print "    movsd %xmm0, (%rsp)"
+    print "    movsd %xmm0, (%rsp)" # no function has more than two numbers with a fraction
+    print "    movsd %xmm1, 8(%rsp)"
     print "    movq 64(%rsp), %rdi"
     print "    call vgc_resolve"
     print "    movsd (%rsp), %xmm0"
+    print "    movsd 8(%rsp), %xmm1"
     print "    addq $16, %rsp"
     for (i = count; i >= 1; i--)
         print "    popq %" names[i]

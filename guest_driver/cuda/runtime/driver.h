@@ -11,7 +11,17 @@
 
 /* ---- contexts.c -------------------------------------------------------------------------------------------------- */
 
-enum rt_owned_kind { RT_OWNED_MEMORY, RT_OWNED_HOST_MEMORY, RT_OWNED_MODULE, RT_OWNED_STREAM, RT_OWNED_EVENT };
+enum rt_owned_kind {
+    RT_OWNED_MEMORY,
+    RT_OWNED_HOST_MEMORY,
+    RT_OWNED_MODULE,
+    RT_OWNED_STREAM,
+    RT_OWNED_EVENT,
+    RT_OWNED_ARRAY,
+    RT_OWNED_MIPMAP,
+    RT_OWNED_TEXTURE, /* the handle is the object's number, as of the next */
+    RT_OWNED_SURFACE
+};
 
 struct rt_owned {
     enum rt_owned_kind kind;
@@ -131,6 +141,45 @@ struct rt_parts {
     unsigned size;
     unsigned char buffer[4096];
 };
+
+/* ---- launches.c -------------------------------------------------------------------------------------------------- */
+
+/* The runtime's description of a launch, with the attributes of the driver API's. */
+cudaLaunchConfig_t rt_launch_config(const CUlaunchConfig *given);
+
+/* ---- arrays.c ---------------------------------------------------------------------------------------------------- */
+
+/* Channels of a format, as the runtime describes them. */
+CUresult rt_channels_of(CUarray_format format, unsigned count, struct cudaChannelFormatDesc *channels);
+CUarray_format rt_format_number(const struct cudaChannelFormatDesc *channels, unsigned *count);
+
+/* ---- boxes.c ----------------------------------------------------------------------------------------------------- */
+
+/* The runtime's description of a copy of rows and slices. */
+CUresult rt_box_of(const CUDA_MEMCPY3D *copy, struct cudaMemcpy3DParms *box);
+/* The driver API's description of it. */
+CUresult rt_tell_box(const struct cudaMemcpy3DParms *box, CUDA_MEMCPY3D *copy);
+
+/* ---- graph_nodes.c ----------------------------------------------------------------------------------------------- */
+
+/* The runtime's parameters of nodes. */
+CUresult rt_kernel_node(const CUDA_KERNEL_NODE_PARAMS *given, struct cudaKernelNodeParams *parameters);
+CUDA_KERNEL_NODE_PARAMS rt_newer_kernel_node(const CUDA_KERNEL_NODE_PARAMS_v1 *old);
+CUresult rt_fill_node(const CUDA_MEMSET_NODE_PARAMS *given, struct cudaMemsetParams *parameters);
+CUresult rt_node_of(const CUgraphNodeParams *given, struct cudaGraphNodeParams *parameters);
+
+/* ---- textures.c -------------------------------------------------------------------------------------------------- */
+
+/* Likewise of what a texture is made of, and of how it is read. */
+CUresult rt_resource_of(const CUDA_RESOURCE_DESC *given, struct cudaResourceDesc *resource);
+CUresult rt_sampling_of(const CUDA_TEXTURE_DESC *given, struct cudaTextureDesc *sampling);
+
+/* ---- references.c ------------------------------------------------------------------------------------------------ */
+
+/* Before a launch: references of the kernel's unit are bound as was last said. */
+CUresult rt_bind_references(const struct rt_unit *unit);
+/* The module is about to go. */
+void rt_forget_references(CUmodule module);
 
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 

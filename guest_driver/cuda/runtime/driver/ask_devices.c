@@ -115,6 +115,19 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
     return result;
 }
 
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned int components,
+                                            CUdevice device)
+{
+    struct cudaDeviceProp properties;
+    struct cudaChannelFormatDesc channels;
+    CUresult result = properties_of(width, device, &properties);
+    if (result == CUDA_SUCCESS)
+        result = rt_channels_of(format, components, &channels);
+    if (result == CUDA_SUCCESS)
+        *width = (size_t)properties.maxTexture1DLinear;
+    return result;
+}
+
 CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {
     const CUresult result = rt_check_ordinal(text, device);

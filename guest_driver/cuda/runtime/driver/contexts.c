@@ -412,6 +412,31 @@ CUresult cuCtxSynchronize(void)
     return RT_IN_CONTEXT(cudaDeviceSynchronize());
 }
 
+CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+    if (context == NULL)
+        return cuCtxSynchronize();
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    const int before = rt_ordinal();
+    rt_set_ordinal(context->ordinal);
+    const CUresult result = RT_ASK(cudaDeviceSynchronize());
+    rt_set_ordinal(before);
+    return result;
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
+{
+    if (context == NULL)
+        return cuCtxGetDevice(device);
+    if (device == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context->ordinal;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
     return RT_IN_CONTEXT(cudaDeviceSetLimit((enum cudaLimit)limit, value));

@@ -218,83 +218,6 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CU
     return copy_peer(to, there, from, here, bytes, stream, false);
 }
 
-struct place {
-    CUmemorytype type;
-    const void *host;
-    CUdeviceptr device;
-    CUarray array;
-    size_t pitch;
-    size_t x; /* bytes */
-    size_t y;
-};
-
-/* Memory of a side of a copy of rows. */
-static CUresult take_side(const struct place *place, struct cudaPitchedPtr *memory, struct cudaPos *position)
-{
-    switch (place->type) {
-    case CU_MEMORYTYPE_HOST:
-        memory->ptr = (void *)(uintptr_t)place->host;
-        break;
-    case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED:
-        memory->ptr = pointer(place->device);
-        break;
-    case CU_MEMORYTYPE_ARRAY:
-        return RT_ASK(rt_unsupported("cuMemcpy2D() with arrays"));
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    memory->pitch = place->pitch;
-    *position = (struct cudaPos){place->x, place->y, 0};
-    return CUDA_SUCCESS;
-}
-
-static enum cudaMemcpyKind kind_of(CUmemorytype from, CUmemorytype to)
-{
-    if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED)
-        return cudaMemcpyDefault;
-    if (from == CU_MEMORYTYPE_HOST)
-        return to == CU_MEMORYTYPE_HOST ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
-    return to == CU_MEMORYTYPE_HOST ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice;
-}
-
-static CUresult copy_rows(const CUDA_MEMCPY2D *copy, CUstream stream, bool waits)
-{
-    if (copy == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    const struct place from = {copy->srcMemoryType, copy->srcHost,     copy->srcDevice, copy->srcArray,
-                               copy->srcPitch,      copy->srcXInBytes, copy->srcY};
-    const struct place to = {copy->dstMemoryType, copy->dstHost,     copy->dstDevice, copy->dstArray,
-                             copy->dstPitch,      copy->dstXInBytes, copy->dstY};
-    struct cudaMemcpy3DParms parameters = {.extent = {copy->WidthInBytes, copy->Height, 1},
-                                           .kind = kind_of(from.type, to.type)};
-    CUresult result = take_side(&from, &parameters.srcPtr, &parameters.srcPos);
-    if (result == CUDA_SUCCESS)
-        result = take_side(&to, &parameters.dstPtr, &parameters.dstPos);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (parameters.srcPtr.pitch == 0) /* one row may leave it out */
-        parameters.srcPtr.pitch = copy->srcXInBytes + copy->WidthInBytes;
-    if (parameters.dstPtr.pitch == 0)
-        parameters.dstPtr.pitch = copy->dstXInBytes + copy->WidthInBytes;
-    return waits ? RT_IN_CONTEXT(cudaMemcpy3D(&parameters)) : RT_IN_CONTEXT(cudaMemcpy3DAsync(&parameters, stream));
-}
-
-CUresult cuMemcpy2D(const CUDA_MEMCPY2D *copy)
-{
-    return copy_rows(copy, NULL, true);
-}
-
-CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy)
-{
-    return copy_rows(copy, NULL, true);
-}
-
-CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
-{
-    return copy_rows(copy, stream, false);
-}
-
 /* ---- fills ---------------------------------------------------------------------------------- */
 
 /* `width` units in each of `height` rows. */
@@ -332,55 +255,6 @@ static CUresult fill(CUdeviceptr memory, size_t pitch, uint32_t value, uint32_t 
 FILLS(8, unsigned char)
 FILLS(16, unsigned short)
 FILLS(32, unsigned int)
-
-/* ---- memory in the order of streams --------------------------------------------------------- */
-
-CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream)
-{
-    void *made = NULL;
-    if (memory == NULL || bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUresult result = RT_IN_CONTEXT(cudaMallocAsync(&made, bytes, stream));
-    if (result == CUDA_SUCCESS)
-        *memory = (CUdeviceptr)(uintptr_t)made;
-    return result;
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream)
-{
-    return RT_IN_CONTEXT(cudaFreeAsync(pointer(memory), stream));
-}
-
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
-    void *made = NULL;
-    if (memory == NULL || bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUresult result = RT_IN_CONTEXT(cudaMallocFromPoolAsync(&made, bytes, (cudaMemPool_t)pool, stream));
-    if (result == CUDA_SUCCESS)
-        *memory = (CUdeviceptr)(uintptr_t)made;
-    return result;
-}
-
-CUresult cuMemPoolDestroy(CUmemoryPool pool)
-{
-    return RT_IN_CONTEXT(cudaMemPoolDestroy((cudaMemPool_t)pool));
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
-{
-    return RT_IN_CONTEXT(cudaMemPoolTrimTo((cudaMemPool_t)pool, keep));
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    return RT_IN_CONTEXT(cudaMemPoolGetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    return RT_IN_CONTEXT(cudaMemPoolSetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
-}
 
 /* ---- what is known of a pointer ------------------------------------------------------------- */
 
@@ -482,4 +356,17 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
             (void)attribute_of(&known, (int)attributes[i], values[i]);
     }
     return CUDA_SUCCESS;
+}
+
+/* Copies of ordinary memory are done when their call returns, which is all that CU_POINTER_ATTRIBUTE_SYNC_MEMOPS asks
+ * for. The other attributes are facts. */
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr memory)
+{
+    struct known known;
+    const CUresult result = rt_enter_context(NULL, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (value == NULL || !find_known(memory, &known))
+        return CUDA_ERROR_INVALID_VALUE;
+    return attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -3,7 +3,7 @@
 
 static CUresult value_of(const struct cudaFuncAttributes *attributes, int attribute, int *value)
 {
-    enum { CACHE_MODE = 7, CARVEOUT = 9, CLUSTER_MUST_BE_SET = 10, SCHEDULING_POLICY = 15 };
+    enum { CACHE_MODE = 7, CARVEOUT = 9, CLUSTER_MUST_BE_SET = 10 };
     enum { PTX_VERSION = 5, BINARY_VERSION = 6 };
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -37,9 +37,9 @@ static CUresult value_of(const struct cudaFuncAttributes *attributes, int attrib
         *value = attributes->preferredShmemCarveout;
         return CUDA_SUCCESS;
     default:
-        *value = 0; /* of clusters */
-        return attribute >= CLUSTER_MUST_BE_SET && attribute <= SCHEDULING_POLICY ? CUDA_SUCCESS
-                                                                                  : CUDA_ERROR_INVALID_VALUE;
+        *value = 0; /* of clusters, and of graphs that kernels change */
+        return attribute >= CLUSTER_MUST_BE_SET && attribute < CU_FUNC_ATTRIBUTE_MAX ? CUDA_SUCCESS
+                                                                                     : CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -150,6 +150,64 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, siz
     return parameter_of(kernel, index, offset, size);
 }
 
+static CUresult count_parameters(const void *kernel, size_t *count)
+{
+    struct rt_function *function;
+    struct rt_device *device;
+    struct vgc_function *loaded;
+    struct vgc_function_info info;
+    CUresult result = rt_check_driver();
+    if (result == CUDA_SUCCESS)
+        result = count == NULL ? CUDA_ERROR_INVALID_VALUE : rt_check_kernel(kernel, &function);
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_device(rt_ordinal(), &device));
+    if (result == CUDA_SUCCESS)
+        result = RT_ASK(rt_load_function(device, function, &loaded));
+    if (result != CUDA_SUCCESS)
+        return result;
+    vgc_function_info(loaded, &info);
+    *count = info.num_params;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamCount(CUfunction function, size_t *count)
+{
+    return count_parameters(function, count);
+}
+
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *count)
+{
+    return count_parameters(kernel, count);
+}
+
+/* Modules are loaded with all their kernels. */
+CUresult cuFuncLoad(CUfunction function)
+{
+    struct rt_function *found;
+    const CUresult result = rt_enter_context(NULL, NULL);
+    return result == CUDA_SUCCESS ? rt_check_kernel(function, &found) : result;
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+    const CUresult result = state == NULL ? CUDA_ERROR_INVALID_VALUE : cuFuncLoad(function);
+    if (result == CUDA_SUCCESS)
+        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return result;
+}
+
+/* Two hints, which no engine has a use for. */
+CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config)
+{
+    return RT_IN_CONTEXT(cudaFuncSetSharedMemConfig(function, (enum cudaSharedMemConfig)config));
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
+{
+    const CUresult result = rt_check_ordinal(&device, device);
+    return result == CUDA_SUCCESS ? RT_ASK(cudaFuncSetCacheConfig(kernel, (enum cudaFuncCache)config)) : result;
+}
+
 /* ---- occupancy ------------------------------------------------------------------------------ */
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int block_size,
@@ -206,4 +264,22 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block_size, CUfunc
                                           CUoccupancyB2DSize shared_of, size_t shared, int limit)
 {
     return cuOccupancyMaxPotentialBlockSizeWithFlags(min_grid, block_size, function, shared_of, shared, limit, 0);
+}
+
+/* ---- clusters ------------------------------------------------------------------------------- */
+
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *given)
+{
+    if (given == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const cudaLaunchConfig_t config = rt_launch_config(given);
+    return RT_IN_CONTEXT(cudaOccupancyMaxActiveClusters(clusters, function, &config));
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function, const CUlaunchConfig *given)
+{
+    if (given == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    const cudaLaunchConfig_t config = rt_launch_config(given);
+    return RT_IN_CONTEXT(cudaOccupancyMaxPotentialClusterSize(size, function, &config));
 }

@@ -62,6 +62,8 @@ static CUresult launch(const cudaLaunchConfig_t *config, const void *kernel, voi
         return result;
     struct rt_function *function;
     result = rt_check_kernel(kernel, &function);
+    if (result == CUDA_SUCCESS)
+        result = rt_bind_references(function->unit);
     if (result != CUDA_SUCCESS)
         return result;
     if (parameters == NULL && extra != NULL) {
@@ -104,17 +106,42 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
 
 _Static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "both interfaces have the same attributes");
 
+cudaLaunchConfig_t rt_launch_config(const CUlaunchConfig *given)
+{
+    return (cudaLaunchConfig_t){.gridDim = {given->gridDimX, given->gridDimY, given->gridDimZ},
+                                .blockDim = {given->blockDimX, given->blockDimY, given->blockDimZ},
+                                .dynamicSmemBytes = given->sharedMemBytes,
+                                .stream = given->hStream,
+                                .attrs = (cudaLaunchAttribute *)given->attrs,
+                                .numAttrs = given->numAttrs};
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig *given, CUfunction function, void **parameters, void **extra)
 {
     if (given == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    const cudaLaunchConfig_t config = {.gridDim = {given->gridDimX, given->gridDimY, given->gridDimZ},
-                                       .blockDim = {given->blockDimX, given->blockDimY, given->blockDimZ},
-                                       .dynamicSmemBytes = given->sharedMemBytes,
-                                       .stream = given->hStream,
-                                       .attrs = (cudaLaunchAttribute *)given->attrs,
-                                       .numAttrs = given->numAttrs};
+    const cudaLaunchConfig_t config = rt_launch_config(given);
     return launch(&config, function, parameters, extra);
+}
+
+/* Until CUDA 12: one kernel on several devices, whose grids wait for each other. */
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
+{
+    struct cudaLaunchParams launches[RT_MAX_DEVICES];
+    struct rt_function *function;
+    CUresult result = rt_check_driver();
+    if (result == CUDA_SUCCESS && (list == NULL || count == 0 || count > RT_MAX_DEVICES))
+        result = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++) {
+        result = rt_check_kernel(list[i].function, &function);
+        launches[i] = (struct cudaLaunchParams){.func = list[i].function,
+                                                .gridDim = {list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ},
+                                                .blockDim = {list[i].blockDimX, list[i].blockDimY, list[i].blockDimZ},
+                                                .args = list[i].kernelParams,
+                                                .sharedMem = list[i].sharedMemBytes,
+                                                .stream = list[i].hStream};
+    }
+    return result == CUDA_SUCCESS ? RT_ASK(cudaLaunchCooperativeKernelMultiDevice(launches, count, flags)) : result;
 }
 
 /* ---- launches in parts, as CUDA had them before 4.0 ------------------------------------------ */

@@ -164,6 +164,7 @@ CUresult rt_unload_module(CUmodule module)
 {
     if (!is_module(module))
         return CUDA_ERROR_INVALID_HANDLE;
+    rt_forget_references(module);
     rt_forget_unit(&module->unit);
     rt_unload_unit(&module->unit);
     free_module(module);

@@ -14,8 +14,8 @@ void *vgc_driver_function(const char *name)
     return NULL;
 }
 
-/* Forms of functions that differ from those before them, and CUDA's version that brought them. All others that have a
- * second form have it since CUDA 4. */
+/* Forms of functions that differ from those before them, and CUDA's version that brought them; the newest first. All
+ * others that have a second form have it since CUDA 4. */
 static const struct {
     const char *name;
     const char *form;
@@ -25,29 +25,89 @@ static const struct {
     {"cuCtxCreate", "cuCtxCreate_v3", 11040},
     {"cuGetProcAddress", "cuGetProcAddress_v2", 12000},
     {"cuGetProcAddress", "cuGetProcAddress", 0},
+    {"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
+    {"cuStreamBeginCapture", "cuStreamBeginCapture", 0},
+    {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3", 12030},
+    {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030},
+    {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo", 0},
+    {"cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies_v2", 12030},
+    {"cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies", 0},
+    {"cuGraphAddDependencies", "cuGraphAddDependencies_v2", 12030},
+    {"cuGraphAddDependencies", "cuGraphAddDependencies", 0},
+    {"cuGraphRemoveDependencies", "cuGraphRemoveDependencies_v2", 12030},
+    {"cuGraphRemoveDependencies", "cuGraphRemoveDependencies", 0},
+    {"cuGraphGetEdges", "cuGraphGetEdges_v2", 12030},
+    {"cuGraphGetEdges", "cuGraphGetEdges", 0},
+    {"cuGraphNodeGetDependencies", "cuGraphNodeGetDependencies_v2", 12030},
+    {"cuGraphNodeGetDependencies", "cuGraphNodeGetDependencies", 0},
+    {"cuGraphNodeGetDependentNodes", "cuGraphNodeGetDependentNodes_v2", 12030},
+    {"cuGraphNodeGetDependentNodes", "cuGraphNodeGetDependentNodes", 0},
+    {"cuGraphAddNode", "cuGraphAddNode_v2", 12030},
+    {"cuGraphAddNode", "cuGraphAddNode", 0},
+    {"cuMemAdvise", "cuMemAdvise_v2", 12020},
+    {"cuMemAdvise", "cuMemAdvise", 0},
+    {"cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020},
+    {"cuMemPrefetchAsync", "cuMemPrefetchAsync", 0},
+    {"cuStreamGetCtx", "cuStreamGetCtx_v2", 12050},
+    {"cuStreamGetCtx", "cuStreamGetCtx", 0},
+    {"cuCtxSynchronize", "cuCtxSynchronize_v2", 13000},
+    {"cuCtxSynchronize", "cuCtxSynchronize", 0},
+    {"cuCtxGetDevice", "cuCtxGetDevice_v2", 13000},
+    {"cuCtxGetDevice", "cuCtxGetDevice", 0},
+    {"cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000},
+    {"cuGraphInstantiate", "cuGraphInstantiate", 0},
+    {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
+    {"cuGraphExecUpdate", "cuGraphExecUpdate", 0},
+    {"cuGraphAddKernelNode", "cuGraphAddKernelNode_v2", 12000},
+    {"cuGraphAddKernelNode", "cuGraphAddKernelNode", 0},
+    {"cuGraphKernelNodeGetParams", "cuGraphKernelNodeGetParams_v2", 12000},
+    {"cuGraphKernelNodeGetParams", "cuGraphKernelNodeGetParams", 0},
+    {"cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2", 12000},
+    {"cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams", 0},
+    {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
+    {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams", 0},
 };
 
-/* The function that a program compiled for CUDA's `version` means by the name. */
-static void *find_form(const char *name, int version)
+/* Name of the function that a program compiled for CUDA's `version` means, in `second` or static; NULL: no function has
+ * the name. */
+static const char *find_form(const char *name, int version, char second[MAX_NAME])
 {
-    char second[MAX_NAME];
     for (size_t i = 0; i < sizeof(FORMS) / sizeof(FORMS[0]); i++)
         if (strcmp(FORMS[i].name, name) == 0 && version >= FORMS[i].since)
-            return vgc_driver_function(FORMS[i].form);
-    const int len = snprintf(second, sizeof(second), "%s_v2", name);
-    void *found = len > 0 && (size_t)len < sizeof(second) ? vgc_driver_function(second) : NULL;
-    return found != NULL ? found : vgc_driver_function(name);
+            return FORMS[i].form;
+    const int len = snprintf(second, MAX_NAME, "%s_v2", name);
+    if (len > 0 && len < MAX_NAME && vgc_driver_function(second) != NULL)
+        return second;
+    return vgc_driver_function(name) != NULL ? name : NULL;
 }
 
-CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult *result);
+/* The function's form for the calling thread's own default stream, if it has one. */
+static void *per_thread_form(const char *name)
+{
+    static const char *const SUFFIXES[] = {"_ptsz", "_ptds"};
+    char form[MAX_NAME + sizeof("_ptsz")];
+    for (size_t i = 0; i < sizeof(SUFFIXES) / sizeof(SUFFIXES[0]); i++) {
+        (void)snprintf(form, sizeof(form), "%.*s%s", MAX_NAME, name, SUFFIXES[i]);
+        void *found = vgc_driver_function(form);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *result)
 {
     const cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    char second[MAX_NAME];
     if (symbol == NULL || function == NULL || version <= 0 || (flags & ~known) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    *function = find_form(symbol, version);
+    const char *name = find_form(symbol, version, second);
+    *function = NULL;
+    if (name != NULL && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0)
+        *function = per_thread_form(name);
+    if (name != NULL && *function == NULL)
+        *function = vgc_driver_function(name);
     if (result != NULL)
         *result = *function != NULL ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     if (*function != NULL)
@@ -55,10 +115,20 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
     return result != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags,
-                          CUdriverProcAddressQueryResult *result)
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *result);
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult *result)
 {
-    (void)result; /* the first form of this function has no such parameter */
+    if (flags == CU_GET_PROC_ADDRESS_DEFAULT)
+        flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return cuGetProcAddress_v2(symbol, function, version, flags, result);
+}
+
+#undef cuGetProcAddress
+CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags);
+CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags) /* before CUDA 12 */
+{
     return cuGetProcAddress_v2(symbol, function, version, flags, NULL);
 }
 

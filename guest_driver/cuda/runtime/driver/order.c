@@ -87,16 +87,39 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-/* ---- captures ------------------------------------------------------------------------------- */
-
-CUresult cuStreamIsCapturing(CUstream stream, enum cudaStreamCaptureStatus *status)
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green)
 {
-    return RT_IN_CONTEXT(cudaStreamIsCapturing(stream, status));
+    const CUresult result = cuStreamGetCtx(stream, context);
+    if (result == CUDA_SUCCESS && green != NULL)
+        *green = NULL; /* no device has green contexts */
+    return result;
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
 {
-    return RT_IN_CONTEXT(cudaThreadExchangeStreamCaptureMode(mode));
+    CUcontext context;
+    return green == NULL ? CUDA_ERROR_INVALID_VALUE : cuStreamGetCtx_v2(stream, &context, green);
+}
+
+/* ---- attributes ----------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(CUstreamAttrValue) == sizeof(cudaLaunchAttributeValue), "both have the same attributes");
+
+CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
+{
+    return RT_IN_CONTEXT(cudaStreamCopyAttributes(to, from));
+}
+
+CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value)
+{
+    return RT_IN_CONTEXT(
+        cudaStreamGetAttribute(stream, (cudaLaunchAttributeID)attribute, (cudaLaunchAttributeValue *)value));
+}
+
+CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value)
+{
+    return RT_IN_CONTEXT(
+        cudaStreamSetAttribute(stream, (cudaLaunchAttributeID)attribute, (const cudaLaunchAttributeValue *)value));
 }
 
 /* ---- events --------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Owners of memory, modules, streams and events: the context that was current when each was made. */
+/* Owners of memory, arrays, textures, modules, streams and events: the context that was current when each was made. */
 #include <stdlib.h>
 
 #include "runtime.h"
@@ -59,16 +59,28 @@ bool rt_own(CUcontext context, enum rt_owned_kind kind, void *handle)
     return has_room;
 }
 
-/* With the lock: the entry of a handle, and the context that has it; NULL: no context has. Most are freed soon. */
+/* With the lock: the latest entry of a handle in a context. Most are freed soon. */
+static struct rt_owned *find_in(CUcontext context, enum rt_owned_kind kind, const void *handle)
+{
+    for (size_t i = context->num_owned; i-- > 0;)
+        if (context->owned[i].kind == kind && context->owned[i].handle == handle)
+            return &context->owned[i];
+    return NULL;
+}
+
+/* With the lock: the entry of a handle, and the context that has it; NULL: no context has. Textures of two devices may
+ * have the same number: that of the current one is meant. */
 static struct rt_owned *find(enum rt_owned_kind kind, const void *handle, CUcontext *owner)
 {
-    for (CUcontext context = contexts; context != NULL; context = context->next)
-        for (size_t i = context->num_owned; i-- > 0;)
-            if (context->owned[i].kind == kind && context->owned[i].handle == handle) {
-                *owner = context;
-                return &context->owned[i];
-            }
-    return NULL;
+    struct rt_owned *found = NULL;
+    for (CUcontext context = contexts; context != NULL; context = context->next) {
+        struct rt_owned *entry = find_in(context, kind, handle);
+        if (entry == NULL || (found != NULL && context->ordinal != rt_ordinal()))
+            continue;
+        found = entry;
+        *owner = context;
+    }
+    return found;
 }
 
 void rt_disown(enum rt_owned_kind kind, const void *handle)
@@ -103,6 +115,14 @@ static CUresult let_go(const struct rt_owned *owned)
         return RT_ASK(cudaStreamDestroy(owned->handle));
     case RT_OWNED_EVENT:
         return RT_ASK(cudaEventDestroy(owned->handle));
+    case RT_OWNED_ARRAY:
+        return RT_ASK(cudaFreeArray(owned->handle));
+    case RT_OWNED_MIPMAP:
+        return RT_ASK(cudaFreeMipmappedArray(owned->handle));
+    case RT_OWNED_TEXTURE:
+        return RT_ASK(cudaDestroyTextureObject((uintptr_t)owned->handle));
+    case RT_OWNED_SURFACE:
+        return RT_ASK(cudaDestroySurfaceObject((uintptr_t)owned->handle));
     }
     return CUDA_ERROR_UNKNOWN;
 }

@@ -256,9 +256,6 @@ RT_API cudaError_t cudaMemRangeGetAttribute(void *data, size_t size, enum cudaMe
     return rt_return(ask(data, size, attribute, memory, bytes));
 }
 
-cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes, enum cudaMemRangeAttribute *attributes, size_t count,
-                                      const void *memory, size_t bytes);
-
 RT_API cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes, enum cudaMemRangeAttribute *attributes,
                                              size_t count, const void *memory, size_t bytes)
 {
