@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.cudart_rig import HEADERS, SOURCES
-from tests.protocol.guest_host import GuestHost, guest_host
+from tests.protocol.guest_host import GuestHost, guest_host, run_on
 
 LIB64: Final = REPOSITORY / "guest_driver/cuda/build/toolkit/lib64"
 ALONE: Final = r"""
@@ -140,6 +140,13 @@ def test_default_streams(host: GuestHost, tmp_path: Path, macros: list[str]) -> 
 @pytest.mark.parametrize("runtime", ["libcudart.so.12", "libcudart.so.13"])
 def test_both_interfaces_in_a_program_share_the_device(host: GuestHost, tmp_path: Path, runtime: str) -> None:
     done = host.run(build("driver_runtime", tmp_path, f"-l:{runtime}"))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
+def test_arrays_of_two_devices(tmp_path: Path) -> None:
+    program = build("driver_peers", tmp_path)
+    with guest_host(tmp_path / "first") as first, guest_host(tmp_path / "second") as second:
+        done = run_on((first, second), program)
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 

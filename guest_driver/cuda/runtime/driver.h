@@ -49,6 +49,8 @@ CUresult rt_enter_context(CUcontext *context, struct rt_device **device);
 void rt_driver_follow(int ordinal);
 /* The primary context of a device, whether it is used or not. */
 CUcontext rt_primary_context(int ordinal);
+/* Is it a context that lives? False for NULL. */
+bool rt_is_context(CUcontext context);
 /* CUDA_SUCCESS once cuInit() was called, or the runtime has opened a device. */
 CUresult rt_check_driver(void);
 CUresult rt_check_ordinal(const void *into, CUdevice device);

@@ -228,11 +228,36 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
 
 /* ---- between contexts ----------------------------------------------------------------------- */
 
-/* The context of a side must be there where the side is on a device. All contexts of a device share its addresses, and
- * addresses say of which device they are: so the contexts say nothing else. */
+static bool is_on_device(CUmemorytype type)
+{
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
+}
+
+/* Contexts are read where the side is on a device. */
 static bool lacks_context(CUmemorytype type, CUcontext context)
 {
-    return context == NULL && (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY);
+    return is_on_device(type) && !rt_is_context(context);
+}
+
+/* From device to device: behind all work of both, unless a stream says behind what. */
+static CUresult copy_between(const CUDA_MEMCPY3D *copy, CUcontext from, CUcontext to, CUstream stream, bool waits)
+{
+    struct cudaMemcpy3DParms box;
+    CUresult result = rt_enter_context(NULL, NULL);
+    if (result == CUDA_SUCCESS)
+        result = rt_box_of(copy, &box);
+    if (result != CUDA_SUCCESS)
+        return result;
+    const struct cudaMemcpy3DPeerParms peers = {.srcArray = box.srcArray,
+                                                .srcPos = box.srcPos,
+                                                .srcPtr = box.srcPtr,
+                                                .srcDevice = from->ordinal,
+                                                .dstArray = box.dstArray,
+                                                .dstPos = box.dstPos,
+                                                .dstPtr = box.dstPtr,
+                                                .dstDevice = to->ordinal,
+                                                .extent = box.extent};
+    return waits ? RT_ASK(cudaMemcpy3DPeer(&peers)) : RT_ASK(cudaMemcpy3DPeerAsync(&peers, stream));
 }
 
 static CUresult copy_peers(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool waits)
@@ -264,7 +289,9 @@ static CUresult copy_peers(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, bool
                                .WidthInBytes = copy->WidthInBytes,
                                .Height = copy->Height,
                                .Depth = copy->Depth};
-    return copy_box(&box, stream, waits);
+    return is_on_device(copy->srcMemoryType) && is_on_device(copy->dstMemoryType)
+               ? copy_between(&box, copy->srcContext, copy->dstContext, stream, waits)
+               : copy_box(&box, stream, waits);
 }
 
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)

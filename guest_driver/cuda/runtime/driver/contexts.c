@@ -57,7 +57,7 @@ CUcontext rt_primary_context(int ordinal)
     return &primaries[ordinal];
 }
 
-static bool is_context(CUcontext context)
+bool rt_is_context(CUcontext context)
 {
     return context != NULL && context->magic == MAGIC;
 }
@@ -78,7 +78,7 @@ CUresult rt_enter_context(CUcontext *context, struct rt_device **device)
     CUcontext found = current();
     if (found == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (!is_context(found))
+    if (!rt_is_context(found))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     rt_set_ordinal(found->ordinal);
     if (context != NULL)
@@ -88,7 +88,7 @@ CUresult rt_enter_context(CUcontext *context, struct rt_device **device)
 
 static void follow_stack(void)
 {
-    if (depth > 0 && is_context(stack[depth - 1]))
+    if (depth > 0 && rt_is_context(stack[depth - 1]))
         rt_set_ordinal(stack[depth - 1]->ordinal);
 }
 
@@ -112,7 +112,7 @@ CUresult cuCtxPushCurrent(CUcontext context)
     const CUresult result = rt_check_driver();
     if (result != CUDA_SUCCESS)
         return result;
-    return is_context(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+    return rt_is_context(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxPopCurrent(CUcontext *context)
@@ -143,7 +143,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
         follow_stack();
         return CUDA_SUCCESS;
     }
-    if (!is_context(context))
+    if (!rt_is_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (depth == 0)
         return push(context);
@@ -391,7 +391,7 @@ CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
     if (id == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     context = context == NULL ? current() : context;
-    if (!is_context(context))
+    if (!rt_is_context(context))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *id = context->id;
     return CUDA_SUCCESS;
@@ -401,7 +401,7 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!is_context(context == NULL ? current() : context))
+    if (!rt_is_context(context == NULL ? current() : context))
         return CUDA_ERROR_INVALID_CONTEXT;
     *version = API_VERSION;
     return CUDA_SUCCESS;
@@ -416,7 +416,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context)
 {
     if (context == NULL)
         return cuCtxSynchronize();
-    if (!is_context(context))
+    if (!rt_is_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     const int before = rt_ordinal();
     rt_set_ordinal(context->ordinal);
@@ -431,7 +431,7 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
         return cuCtxGetDevice(device);
     if (device == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!is_context(context))
+    if (!rt_is_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     *device = context->ordinal;
     return CUDA_SUCCESS;
@@ -483,14 +483,14 @@ CUresult cuCtxResetPersistingL2Cache(void)
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
-    if (!is_context(peer))
+    if (!rt_is_context(peer))
         return CUDA_ERROR_INVALID_CONTEXT;
     return RT_IN_CONTEXT(cudaDeviceEnablePeerAccess(peer->ordinal, flags));
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
-    if (!is_context(peer))
+    if (!rt_is_context(peer))
         return CUDA_ERROR_INVALID_CONTEXT;
     return RT_IN_CONTEXT(cudaDeviceDisablePeerAccess(peer->ordinal));
 }

@@ -200,7 +200,7 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
 static CUresult copy_peer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t bytes,
                           CUstream stream, bool waits)
 {
-    if (there == NULL || here == NULL)
+    if (!rt_is_context(there) || !rt_is_context(here))
         return CUDA_ERROR_INVALID_CONTEXT;
     return waits ? RT_IN_CONTEXT(cudaMemcpyPeer(pointer(to), there->ordinal, pointer(from), here->ordinal, bytes))
                  : RT_IN_CONTEXT(
