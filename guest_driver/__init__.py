@@ -18,7 +18,7 @@ with vgc.Device() as dev:
 from __future__ import annotations
 
 from guest_driver.arguments import In, InOut, Out
-from guest_driver.device import Device, DeviceInfo, FoundDevice, Usage, devices
+from guest_driver.device import Device, DeviceInfo, FoundDevice, Process, Usage, devices
 from guest_driver.errors import (
     BadRequest,
     Cancelled,
@@ -88,6 +88,7 @@ __all__ = [
     "OutOfMemory",
     "Outcome",
     "Pending",
+    "Process",
     "Program",
     "ResourcesExhausted",
     "ShadowArray",

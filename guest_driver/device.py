@@ -40,6 +40,8 @@ CHECKS: Final = {
 }
 """Options of the software GPU's compiler, by the errors that checked programs report."""
 MAX_DEVICES: Final = 32
+MAX_PROCESSES: Final = 64
+"""Processes that libvgc lets use a device at once."""
 
 _Local = TypeVar("_Local", bound=Callable[..., object])
 
@@ -89,6 +91,14 @@ class Usage:
     num_pes: int
     in_flight: int
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Process of this VM that computes on a device, and the device memory that it has allocated."""
+
+    pid: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +175,7 @@ class Device(BuiltinFunctions):
     :param spin_s: time to poll for an answer before sleeping.
     :param output: file for text that kernels print, written when their launch or call is waited for; default:
         ``sys.stdout``.
+    :param look: no context is made: only `info`, `usage`, `limits`, `processes` and `nop` work.
     :raise errors.NoDevice: the VM has no such device; the text says what is missing.
     :raise errors.VgcError: the device cannot be used; the text says why.
     """
@@ -179,6 +190,7 @@ class Device(BuiltinFunctions):
         request_timeout_s: float | None = None,
         spin_s: float | None = None,
         output: TextIO | None = None,
+        look: bool = False,
     ) -> None:
         options, keep = _options(
             address, index, open_timeout_ns=open_timeout_s, request_timeout_ns=request_timeout_s, spin_ns=spin_s
@@ -186,6 +198,7 @@ class Device(BuiltinFunctions):
         if state_dir is not None:
             keep.append(ffi.new("char[]", state_dir.encode()))
             options.state_dir = keep[-1]
+        options.flags = lib.VGC_OPEN_LOOK if look else 0
         self._handle = Handle(options, Output(output))
         self._known = KnownFunctions(self._handle)
         self.functions: Final = NamedFunctions(self._handle, self._known)
@@ -249,6 +262,18 @@ class Device(BuiltinFunctions):
         raw = ffi.new("struct vgc_device_usage *")
         check(lib.vgc_device_usage(self._handle.pointer, raw))
         return Usage(**{name: int(getattr(raw, name)) for name in Usage.__slots__})
+
+    def limits(self) -> dict[str, int]:
+        """Reads numbers that the device tells of itself, by their names in ``struct vgc_device_limits``; 0: not told."""
+        raw = ffi.new("struct vgc_device_limits *")
+        check(lib.vgc_device_limits(self._handle.pointer, raw))
+        return {name: int(getattr(raw, name)) for name, _ in ffi.typeof("struct vgc_device_limits").fields}
+
+    def processes(self) -> list[Process]:
+        """Lists the processes of this VM that compute on the device."""
+        found, count = ffi.new("struct vgc_process[]", MAX_PROCESSES), ffi.new("size_t *")
+        check(lib.vgc_processes(self._handle.pointer, found, MAX_PROCESSES, count))
+        return [Process(one.pid, one.memory_bytes) for one in found[0 : count[0]]]
 
     def nop(self) -> Timing:
         """Sends a request that does nothing: a round trip to the host."""

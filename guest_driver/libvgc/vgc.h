@@ -108,10 +108,12 @@ struct vgc_memfd {
     const int *call_fds;
 };
 
+enum { VGC_OPEN_LOOK = 1 }; /* without a context: only the functions that ask about the device work */
+
 struct vgc_options {
     const char *address; /* PCI address ("0000:00:04.0"); NULL: take the index-th device */
     uint32_t index;
-    uint32_t reserved;
+    uint32_t flags;                /* VGC_OPEN_* */
     const char *region_address;    /* PCI address of the ivshmem function; NULL: the one whose size fits */
     const char *state_dir;         /* NULL: $VGC_STATE_DIR, else /run/vgc */
     uint64_t open_timeout_ns;      /* 0: 5 s */
@@ -159,6 +161,13 @@ struct vgc_device_usage {
     uint32_t num_pes;
     uint32_t in_flight;
     uint32_t generation;
+};
+
+/* Process that has a context on the device. */
+struct vgc_process {
+    uint32_t pid;
+    uint32_t reserved;
+    uint64_t memory_bytes; /* device memory that it has allocated */
 };
 
 /* Properties and limits that the device tells of itself. 0 where it has no such thing, or does not say. */
@@ -454,6 +463,8 @@ VGC_API int vgc_info(struct vgc_device *device, struct vgc_info *info);
 VGC_API uint64_t vgc_request_timeout(const struct vgc_device *device);
 VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage);
 VGC_API int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limits);
+/* Processes of this guest that compute on the device; *count of them, also those for which there is no room. */
+VGC_API int vgc_processes(struct vgc_device *device, struct vgc_process *processes, size_t room, size_t *count);
 /* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events and
  * device addresses created before the reset are invalid: calls with them return VGC_DEVICE_LOST. */
 VGC_API int vgc_reset(struct vgc_device *device);

@@ -115,6 +115,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     device->client = UINT32_MAX;
     device->spin_ns = options->spin_ns != 0 ? options->spin_ns : DEFAULT_SPIN_NS;
     device->open_timeout_ns = options->open_timeout_ns != 0 ? options->open_timeout_ns : DEFAULT_OPEN_TIMEOUT_NS;
+    device->is_looking = (options->flags & VGC_OPEN_LOOK) != 0;
     device->is_own_timeout = options->request_timeout_ns != 0;
     atomic_store(&device->request_timeout_ns, options->request_timeout_ns);
     atomic_store(&device->streams, 1); /* the default stream */
@@ -215,7 +216,7 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
         return result;
     atomic_store(&device->lost, false); /* a kernel of the dead that would not end took its worker along */
     vgc_limits_acknowledge(device, &device->config);
-    return context_create(device);
+    return device->is_looking ? VGC_OK : context_create(device);
 }
 
 int vgc_open(const struct vgc_options *options, struct vgc_device **out)
@@ -224,6 +225,8 @@ int vgc_open(const struct vgc_options *options, struct vgc_device **out)
     if (options == NULL)
         options = &DEFAULTS;
     *out = NULL;
+    if ((options->flags & ~(uint32_t)VGC_OPEN_LOOK) != 0)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "flags %#x of options; allowed: VGC_OPEN_LOOK", options->flags);
     struct vgc_device *device = new_device(options);
     if (device == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
@@ -284,7 +287,7 @@ int vgc_reset(struct vgc_device *device)
     (void)vgc_detached_failure(device); /* of what is gone */
     device->context = 0;
     vgc_limits_acknowledge(device, &device->config);
-    result = context_create(device);
+    result = device->is_looking ? VGC_OK : context_create(device);
     atomic_store(&device->lost, result != VGC_OK);
     return result;
 }

@@ -323,6 +323,7 @@ struct vgc_device {
     uint64_t spin_ns;
     uint64_t open_timeout_ns;
     _Atomic uint64_t request_timeout_ns;
+    bool is_looking;     /* it has no context */
     bool is_own_timeout; /* the caller's: it does not follow the deadline of launches */
 
     pthread_mutex_t limits_mutex; /* taken last */

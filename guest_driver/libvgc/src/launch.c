@@ -312,6 +312,8 @@ int vgc_output_read(struct vgc_device *device, char *text, uint64_t room, uint64
     struct vgc_response response;
     struct vgc_body_query body = {.what = VGC_QUERY_KIND_OUTPUT};
     *len = *lost = 0;
+    if (device->is_looking)
+        return VGC_OK; /* it has no kernels */
     atomic_store_explicit(&device->output_waits, false, memory_order_relaxed);
     int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
     if (result != VGC_OK)

@@ -123,6 +123,8 @@ int vgc_message_begin(struct vgc_message *message, struct vgc_device *device, ui
     int result = vgc_check_usable(device);
     if (result != VGC_OK)
         return result;
+    if (device->is_looking && opcode != VGC_OP_QUERY && opcode != VGC_OP_NOP)
+        return vgc_fail(VGC_NO_CONTEXT, "no context: the device was opened with VGC_OPEN_LOOK, only to ask about it");
     vgc_limits_follow(device);
     while (stream >= atomic_load_explicit(&device->limits.max_streams, memory_order_relaxed))
         if (!vgc_limits_changed(device))
