@@ -153,6 +153,23 @@ PARTS: Final = (
         ("guest_driver/cuda/build/toolkit/bin/mynvcc", "guest_driver/cuda/build/toolkit/include/vgc_host_api.h"),
     ),
     Part(
+        "guest's NVML library",
+        "guest_driver/cuda/nvml",
+        (
+            *WIRE,
+            "guest_driver/libvgc",
+            "guest_driver/cuda/nvml",
+            "guest_driver/cuda/nvml/refusals.awk",
+            "guest_driver/cuda/nvml/refusals.txt",
+            "guest_driver/cuda/runtime/errors",
+        ),
+        (
+            "guest_driver/cuda/build/toolkit/lib64/libnvidia-ml.so.1",
+            "guest_driver/cuda/build/toolkit/lib64/stubs/libnvidia-ml.so",
+            "guest_driver/cuda/build/toolkit/include/nvml.h",
+        ),
+    ),
+    Part(
         "guest's CUDA libraries",
         "guest_driver/cuda/libraries",
         (

@@ -29,6 +29,7 @@ class Room:
 
 
 ROOMS = [
+    Room("guest_driver/cuda/nvml"),
     Room("guest_driver/libvgc/src"),
     Room("vhost_backend/builtins"),
     Room("vhost_backend/channels"),
