@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import grp
 import io
 import os
@@ -22,6 +23,7 @@ from guest_driver import (
     local_functions,
     runner,
     shadow_run,
+    smi,
 )
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
@@ -39,6 +41,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="ADDRESS", help="PCI address of the device; default: the first")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="show what the device offers this VM")
+    overview = commands.add_parser(
+        "smi",
+        help="show the devices, their use and their processes, as nvidia-smi does",
+        description=smi.HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    smi.add_arguments(overview)
     give = commands.add_parser(
         "grant",
         help="as root: let a group of this VM's users use the device",
@@ -226,6 +235,12 @@ def _info(arguments: argparse.Namespace) -> None:
         print(describe(device.info(), device.usage()))
 
 
+def _smi(arguments: argparse.Namespace) -> None:
+    with contextlib.suppress(KeyboardInterrupt):  # it is how --loop ends
+        for text in smi.texts(arguments):
+            print(text, flush=True)
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     findings = doctor.examine(arguments.device)
     print("\n".join(map(str, findings)))
@@ -277,6 +292,7 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "info": _info,
+    "smi": _smi,
     "grant": lambda arguments: print(_grant(arguments.group, arguments.device)),
     "doctor": _doctor,
     "shadow": _shadow,
