@@ -67,26 +67,6 @@ int main()
     std::puts("PASS");
 }
 """
-BOTH_FORMS: Final = r"""
-#include <cuda.h>
-#include <cstdio>
-int main()
-{
-    CUcontext old, now;
-    CUctxCreateParams parameters = {};
-    CUdevice device;
-    if (cuInit(0) != 0 || cuDeviceGet(&device, 0) != 0 || cuCtxCreate(&old, 0, device) != 0)
-        return 1;
-    if (cuCtxCreate(&now, NULL, 0, device) != 0 || cuCtxDestroy(now) != 0)
-        return 2;
-    if (cuCtxCreate(&now, &parameters, CU_CTX_SCHED_SPIN, device) != 0 || now == old)
-        return 3;
-    parameters.numExecAffinityParams = -1;
-    if (cuCtxCreate(&now, &parameters, 0, device) != CUDA_ERROR_INVALID_VALUE)
-        return 4;
-    std::puts("PASS");
-}
-"""
 
 
 def build(name: str, folder: Path, *libraries: str) -> Path:
