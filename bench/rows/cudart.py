@@ -28,6 +28,7 @@ from tools.gpu.programs import KIT_PROGRAMS
 
 PROGRAM: Final = Path(__file__).resolve().parents[1] / "guest" / "cudart.cu"
 EITHER: Final = PROGRAM.with_name("either.cu")
+DRIVER: Final = PROGRAM.with_name("driver.cu")
 VECTOR_ADD: Final = PROGRAM.with_name("vector_add.cu")
 GUEST: Final = REPOSITORY / "guest_driver"
 MYNVCC: Final = GUEST / "cuda" / "build" / "toolkit" / "bin" / "mynvcc"
@@ -72,14 +73,14 @@ def build(folder: Path) -> Path:
     return compile_program(PROGRAM, folder)
 
 
-def compile_program(source: Path, folder: Path) -> Path:
-    """Builds a program of ours with mynvcc.
+def compile_program(source: Path, folder: Path, *libraries: str) -> Path:
+    """Builds a program of ours with mynvcc, and with `libraries` of the toolkit.
 
     :raise SkipRow: it cannot be built here.
     """
     program = folder / source.stem
     words = [MYNVCC, "-O2", f"-I{NATIVE}", f"-I{GUEST / 'libvgc'}", source, "-o", program]
-    words += [LIBVGC / "libvgc.so", "-Xlinker", f"-rpath={LIBVGC}"]
+    words += [*libraries, LIBVGC / "libvgc.so", "-Xlinker", f"-rpath={LIBVGC}"]
     try:
         subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -163,6 +164,29 @@ def runtime(lab: Lab) -> Iterator[Outcome]:
             if (key, "cudart") in found:
                 sides = (found[key, "cudart"], found[key, "libvgc"])
                 yield outcome(f"{name}_{shown}_us", sides[0], "us", "lower", sides[1], against=against)
+
+
+@row("cuda_driver_launch_us", "cuda_driver_pipelined_launches_per_s", "nvrtc_compile_ms")
+def driver(lab: Lab) -> Iterator[Outcome]:
+    """Launch and wait, and launches one behind the other, by the driver API; compilation of a small source that is new each
+    time, by NVRTC.
+    """
+    folder = lab.own_folder("driver")
+    program = compile_program(DRIVER, folder, "-lcuda", "-lnvrtc")
+    with device(folder, lab.threads, "cpu") as link:
+        found = run(link, folder, [program, str(lab.samples(15, 5))])
+    against, goal = "libvgc's call", Goal("ratio", "<", 1.3)
+    ours, theirs = found["launch", "driver"], found["launch", "libvgc"]
+    yield outcome("cuda_driver_launch_us", ours, "us", "lower", theirs, against=against, goal=goal)
+    rates = [
+        Samples(tuple(LAUNCHES * 1e6 / value for value in found["pipelined", subject].values))
+        for subject in ("driver", "libvgc")
+    ]
+    yield outcome("cuda_driver_pipelined_launches_per_s", rates[0], "/s", "higher", rates[1], against=against)
+    times = [
+        Samples(tuple(value / 1e3 for value in found["compile", subject].values)) for subject in ("driver", "libvgc")
+    ]
+    yield outcome("nvrtc_compile_ms", times[0], "ms", "lower", times[1], against=against, goal=goal)
 
 
 @row("cuda_cudart_launch_us", "cuda_cudart_pipelined_launches_per_s", "cuda_cudart_event_us")
