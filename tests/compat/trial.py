@@ -50,6 +50,14 @@ class Result:
         return cls(**(record | {"status": Status(record["status"]), "cause": Cause(record["cause"])}))
 
 
+def bring_modules(built_in: Path, folder: Path) -> None:
+    """Copies modules that a build has made to the folder in which the program runs, where it looks for them."""
+    if built_in != folder:
+        for pattern in ("*.fatbin", "*.ptx", "*.cubin"):
+            for module in built_in.glob(pattern):
+                shutil.copy(module, folder)
+
+
 def _text(path: Path) -> str:
     """A file's text; empty if it cannot be read."""
     try:
@@ -88,6 +96,7 @@ class Trials:
         if found is None and self.is_built_only:
             found = Verdict(Status.BUILDS)
         elif found is None:
+            bring_modules(built_in, program.folder)
             found, ran = self._try(program, built_in, logs, guest)
         is_built = verdict.of_build(build) is None
         data = corpus.absent_data(program) if is_built and found.cause in _OF_NO_DATA else None

@@ -1,5 +1,5 @@
 /* Linking in a guest: PTX and CUDA C, by the driver's cuLink... and by nvJitLink; what is linked runs. argv[1]: a file
- * with the PTX. */
+ * for the PTX. argv[2]: a file with the function that it calls, as mynvcc -cubin writes it. */
 #include <nvJitLink.h>
 #include <nvrtc.h>
 #include <stdbool.h>
@@ -89,6 +89,19 @@ static void check_driver(const char *path)
     free(callee);
 }
 
+static void check_files(const char *caller, const char *callee)
+{
+    CUlinkState state;
+    void *image = NULL;
+    size_t size = 0;
+    DRIVES(cuLinkCreate(0, NULL, NULL, &state));
+    DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_PTX, caller, 0, NULL, NULL));
+    DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_CUBIN, callee, 0, NULL, NULL));
+    DRIVES(cuLinkComplete(state, &image, &size));
+    check_image(image);
+    DRIVES(cuLinkDestroy(state));
+}
+
 static void check_nvjitlink(const char *path)
 {
     nvJitLinkHandle link;
@@ -141,12 +154,13 @@ static void check_nvjitlink(const char *path)
 int main(int argc, char **argv)
 {
     CUcontext context;
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     FILE *file = fopen(argv[1], "we");
     CHECK(file != NULL && fputs(CALLER, file) > 0 && fclose(file) == 0);
     DRIVES(cuInit(0));
     DRIVES(cuCtxCreate(&context, 0, 0));
     check_driver(argv[1]);
+    check_files(argv[1], argv[2]);
     check_nvjitlink(argv[1]);
     DRIVES(cuCtxDestroy(context));
     puts("PASS");

@@ -4,6 +4,7 @@ ctypes.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.protocol.cudart_rig import HEADERS, SOURCES
 from tests.protocol.guest_host import GuestHost, guest_host
 from tests.protocol.test_cuda_driver import LIB64
 
+MYNVCC: Final = LIB64.parent / "bin" / "mynvcc"
 VERSIONS: Final = {"11.2": (11, 8), "12": (12, 9), "13": (13, 0)}
 ASKS: Final = r"""
 import ctypes, sys
@@ -73,7 +75,10 @@ def test_programs_compile_and_run(host: GuestHost, tmp_path: Path) -> None:
 
 
 def test_programs_are_linked_and_run(host: GuestHost, tmp_path: Path) -> None:
-    done = host.run(build("links", tmp_path, "-lnvJitLink", "-lnvrtc", "-lcuda"), tmp_path / "caller.ptx")
+    source, callee = tmp_path / "twice.cu", tmp_path / "twice.cubin"
+    source.write_text('extern "C" __device__ int twice(int x) { return TWO * x; }\n')
+    subprocess.run([MYNVCC, "-cubin", "-rdc=true", "-DTWO=2", source, "-o", callee], check=True)
+    done = host.run(build("links", tmp_path, "-lnvJitLink", "-lnvrtc", "-lcuda"), tmp_path / "caller.ptx", callee)
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 
@@ -90,7 +95,7 @@ def test_without_a_device_the_log_says_so() -> None:
         check=False,
         capture_output=True,
         text=True,
-        env={"VGC_MEMFD": ""},
+        env=os.environ | {"VGC_MEMFD": ""},
         timeout=HANGS_AFTER_S,
     )
     assert done.returncode == 0, done.stderr

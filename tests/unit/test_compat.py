@@ -19,7 +19,7 @@ from tests.compat.effort import Effort, process_seconds, session_seconds
 from tests.compat.guest import Guest
 from tests.compat.process import Limits, run
 from tests.compat.sample import Sample, kept, needs_mpi
-from tests.compat.trial import Result, Trials
+from tests.compat.trial import Result, Trials, bring_modules
 from tests.compat.verdict import Cause, Finished, Status
 
 PLENTY = Limits(500, 4 << 30)
@@ -276,6 +276,15 @@ def test_target_is_built_and_run_in_its_folder(tmp_path: Path) -> None:
         ("book/one", Status.FAILED),
         ("book/two.fast", Status.PASSED),
     ]
+
+
+def test_modules_of_a_build_are_where_the_program_runs(tmp_path: Path) -> None:
+    write(tmp_path / "build/kernel.fatbin", "module")
+    write(tmp_path / "build/object.o", "object")
+    write(tmp_path / "program/main.cpp")
+    bring_modules(tmp_path / "build", tmp_path / "program")
+    assert sorted(path.name for path in (tmp_path / "program").iterdir()) == ["kernel.fatbin", "main.cpp"]
+    bring_modules(tmp_path / "build", tmp_path / "build")
 
 
 PARBOIL = """include $(PARBOIL_ROOT)/common/Makefile.conf

@@ -310,7 +310,7 @@ def test_language_can_be_named(toolkit: Toolkit, words: tuple[str, ...]) -> None
     assert toolkit.output()[-1].endswith(" first 7")
 
 
-@pytest.mark.parametrize("option", ["ptx", "cubin", "fatbin"])
+@pytest.mark.parametrize("option", ["cubin", "fatbin"])
 def test_device_code_alone_is_the_container(toolkit: Toolkit, option: str) -> None:
     toolkit.write(a_cu=MAIN)
     toolkit.build(f"-{option}", "-DX=1", "-arch=sm_80", "a.cu")
@@ -320,6 +320,18 @@ def test_device_code_alone_is_the_container(toolkit: Toolkit, option: str) -> No
     assert blob[32 : 32 + name_len + options_len] == b"a.cu" + b"-DX=1\0"
     assert len(blob) == 32 + name_len + options_len + text_len
     assert b"kernel" in blob[-text_len:]
+
+
+def test_device_code_for_those_who_load_ptx_is_a_text(toolkit: Toolkit) -> None:
+    toolkit.write(a_cu=MAIN)
+    toolkit.build("-ptx", "-DX=1", "-DY='a\\b'", "a.cu")
+    text = (toolkit.folder / "a.ptx").read_bytes()
+    assert b"\0" not in text
+    head, number, options = text.split(b"\n", 2)
+    assert head.startswith(b"// CUDA C, ")
+    assert number == b"//# vgc cuda 2"
+    assert options.startswith(b"-DX=1\n-DY='a\\\\b'\n")
+    assert b"kernel" in options
 
 
 def test_rule_for_make_is_written_beside_the_object(toolkit: Toolkit) -> None:

@@ -26,6 +26,12 @@ static_assert(sizeof(vgc_cuda_blob) == 32, "the layout is shared with programs t
 _Static_assert(sizeof(struct vgc_cuda_blob) == 32, "the layout is shared with programs that exist");
 #endif
 
+/* The same as a text, for programs that take it for PTX; NVRTC hands it out, too. A number of options follows, then
+ * these, a line each, with \n and \\ for the end of a line and a backslash, then the source. */
+#define VGC_CUDA_TEXT_HEAD                                                                                             \
+    "// CUDA C, which virtio-gpu-compute has the host compile for its GPU.\n"                                          \
+    "//# vgc cuda "
+
 /* Argument of __cudaRegisterFatBinary(): `data` points to a vgc_cuda_blob, or to a fat binary of NVIDIA's. */
 struct vgc_cuda_wrapper {
     int32_t magic; /* VGC_CUDA_WRAPPER_MAGIC */

@@ -55,6 +55,21 @@ std::string blob_text(const Options &options, const std::string &name, const std
     return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + name + words + text;
 }
 
+/// The container as a text, for programs that handle PTX as one.
+std::string as_text(const std::string &blob)
+{
+    vgc_cuda_blob header;
+    memcpy(&header, blob.data(), sizeof(header));
+    const size_t options = sizeof(header) + header.name_len, text = options + header.options_len;
+    std::string lines;
+    for (size_t at = options; at < text; at++) {
+        const char c = blob[at];
+        lines += c == '\0' ? "\n" : c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
+    }
+    const auto count = std::count(blob.begin() + options, blob.begin() + text, '\0');
+    return VGC_CUDA_TEXT_HEAD + std::to_string(count) + "\n" + lines + blob.substr(text);
+}
+
 std::string first_error(const std::string &messages)
 {
     for (const std::string &line : split(messages, '\n'))
@@ -364,7 +379,7 @@ void Compiler::make_device_code(const Input &input, const std::string &output) c
         fail("'" + input.path + "' is no CUDA source");
     const std::string blob = blob_of(input);
     if (!options.shell.is_dry)
-        write_file(output, read_file(blob));
+        write_file(output, options.device_suffix == ".ptx" ? as_text(read_file(blob)) : read_file(blob));
 }
 
 void Compiler::make_host_code(const Input &input, const std::string &output) const

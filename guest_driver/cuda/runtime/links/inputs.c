@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blob.h"
 #include "runtime.h"
 
-enum { MAX_NAME = 200, MAX_OPTIONS_BYTES = 16 << 10 };
+enum { MAX_NAME = 200, MAX_OPTIONS_BYTES = 16 << 10, PADDING = 128 }; /* headers of images that end early may be read */
 
 /* The device's runtime has no code of its own here: kernels launch kernels without it. */
 static bool is_device_runtime(const char *name)
@@ -20,7 +21,8 @@ static bool has_known_kind(const char *bytes, size_t size)
     const void *image = bytes;
     uint64_t length;
     const int kind = size < sizeof(uint32_t) ? -1 : rt_image_kind(&image, &length);
-    return kind == VGC_SOURCE_PTX || kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUBIN || kind == VGC_SOURCE_FATBIN;
+    return kind == 0 || kind == VGC_SOURCE_PTX || kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUBIN ||
+           kind == VGC_SOURCE_FATBIN;
 }
 
 CUresult rt_link_add(struct rt_link *link, const char *name, const void *bytes, size_t size)
@@ -32,7 +34,7 @@ CUresult rt_link_add(struct rt_link *link, const char *name, const void *bytes, 
     if (name != NULL && is_device_runtime(name))
         return CUDA_SUCCESS;
     struct rt_link_input input = {
-        .name = strdup(name == NULL ? "input" : name), .bytes = calloc(1, size + sizeof(uint64_t)), .size = size};
+        .name = strdup(name == NULL ? "input" : name), .bytes = calloc(1, size + PADDING), .size = size};
     CUresult result = input.name == NULL || input.bytes == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) {
         memcpy(input.bytes, bytes, size);
@@ -64,19 +66,37 @@ CUresult rt_link_add_file(struct rt_link *link, const char *path)
 /* ---- the image ------------------------------------------------------------------------------ */
 
 /* A name that the linker takes, and no other input has. */
-static void write_name(char name[MAX_NAME + 20], const struct rt_link_input *input, size_t index)
+static void write_name(char name[MAX_NAME + 32], const struct rt_link_input *input, size_t index)
 {
-    (void)snprintf(name, MAX_NAME + 20, "%.*s#%zu", MAX_NAME, input->name, index);
+    (void)snprintf(name, MAX_NAME + 32, "%.*s#%zu", MAX_NAME, input->name, index);
     for (char *c = name; *c != '\0'; c++)
         if (!isprint((unsigned char)*c) || *c == '"' || *c == '\\' || (c == name && *c == '-'))
             *c = '_';
 }
 
 struct unit { /* what a unit's description points to */
-    char name[MAX_NAME + 20];
+    char name[MAX_NAME + 32];
     char options[MAX_OPTIONS_BYTES];
     const char **list;
 };
+
+/* Takes the source and its options out of a container of mynvcc's; the number of options. */
+static uint32_t take_blob(const struct rt_link_input *input, struct unit *unit, struct vgc_source_unit *source)
+{
+    struct vgc_cuda_blob blob;
+    memcpy(&blob, input->bytes, sizeof(blob));
+    const char *options = input->bytes + sizeof(blob) + blob.name_len;
+    const uint64_t whole = sizeof(blob) + (uint64_t)blob.name_len + blob.options_len + blob.text_len;
+    source->text = whole > input->size || blob.options_len > sizeof(unit->options) ? NULL : options + blob.options_len;
+    if (source->text == NULL)
+        return 0;
+    source->size = blob.text_len;
+    memcpy(unit->options, options, blob.options_len);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < blob.options_len; i++)
+        count += options[i] == '\0';
+    return count;
+}
 
 static bool describe(const struct rt_link_input *input, size_t index, struct unit *unit, struct vgc_source_unit *source)
 {
@@ -87,6 +107,8 @@ static bool describe(const struct rt_link_input *input, size_t index, struct uni
         source->text = rt_read_container(input->bytes, unit->options, sizeof(unit->options), &count);
         source->size = source->text == NULL ? 0 : strlen(source->text);
     }
+    if (memcmp(input->bytes, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0)
+        count = take_blob(input, unit, source);
     unit->list = calloc(count + 1u, sizeof(*unit->list));
     if (unit->list == NULL || source->text == NULL)
         return false;

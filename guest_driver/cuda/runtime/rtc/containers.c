@@ -1,22 +1,15 @@
-/* Containers, which NVRTC hands out in the place of PTX, cubins and LTO-IR: the source itself, with its options, for
- * the loaders of images (driver/images.c). They are texts, as some programs take them for PTX.
- *
- *   // CUDA C, which virtio-gpu-compute has the host compile for its GPU.
- *   //# vgc cuda NUM_OPTIONS
- *   ...the options, a line each, with \n and \\ for the end of a line and a backslash
- *   ...the source */
+/* Containers as texts (blob.h), which NVRTC hands out in the place of PTX, cubins and LTO-IR: the source itself, with
+ * its options, for the loaders of images (driver/images.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "blob.h"
 #include "runtime.h"
-
-#define FIRST_LINE "// CUDA C, which virtio-gpu-compute has the host compile for its GPU.\n"
-#define SECOND_LINE "//# vgc cuda "
 
 void rt_write_container(struct rt_text *out, const struct rt_words *options, const char *source)
 {
-    rt_text_print(out, FIRST_LINE SECOND_LINE "%zu\n", options->count);
+    rt_text_print(out, VGC_CUDA_TEXT_HEAD "%zu\n", options->count);
     for (size_t i = 0; i < options->count; i++) {
         for (const char *c = options->words[i]; *c != '\0'; c++) {
             if (*c == '\n' || *c == '\\')
@@ -30,7 +23,7 @@ void rt_write_container(struct rt_text *out, const struct rt_words *options, con
 
 bool rt_is_container(const char *image)
 {
-    return strncmp(image, FIRST_LINE SECOND_LINE, strlen(FIRST_LINE SECOND_LINE)) == 0;
+    return strncmp(image, VGC_CUDA_TEXT_HEAD, strlen(VGC_CUDA_TEXT_HEAD)) == 0;
 }
 
 /* Takes a line with an option off the text; NULL: it is damaged. */
@@ -51,7 +44,7 @@ static const char *read_option(const char *text, char **into, const char *end)
 
 const char *rt_read_container(const char *image, char *options, size_t room, uint32_t *num_options)
 {
-    const char *text = image + strlen(FIRST_LINE SECOND_LINE);
+    const char *text = image + strlen(VGC_CUDA_TEXT_HEAD);
     char *after, *into = options;
     const unsigned long count = strtoul(text, &after, 10);
     if (*after != '\n' || count > room)
