@@ -14,6 +14,7 @@ from tests.fakes.guest import REPOSITORY
 from tests.protocol.guest_host import GuestHost, guest_host
 from tools import frameworks
 
+TUTORIALS: Final = ("vectors", "matmul", "layer_norm", "attention")
 EXAMPLES: Final = REPOSITORY / "examples" / "frameworks"
 
 
@@ -33,13 +34,26 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
     ],
 )
 def test_example_computes(host: GuestHost, tmp_path: Path, example: str, device: str, says: str) -> None:
+    assert says in output(host, tmp_path, EXAMPLES / f"{example}.py", device=device)
+
+
+def test_kernels_of_tritons_tutorials_are_right(host: GuestHost, tmp_path: Path) -> None:
+    found = output(host, tmp_path, "-m", "tests.frameworks.triton_tutorials")
+    assert found.splitlines() == [f"check_{name}: right" for name in TUTORIALS]
+
+
+def output(host: GuestHost, folder: Path, *words: str | Path, device: str = "") -> str:
+    """Standard output of a program in the frameworks' Python; `device` is tinygrad's."""
     python = frameworks.python()
     if python is None:
         pytest.skip("needs `make frameworks`")
-    settings = [f"HOME={tmp_path}", f"PATH={os.environ['PATH']}", "PYTHONWARNINGS=ignore", f"DEV={device}"]
+    settings = [
+        f"HOME={folder}",
+        f"PATH={os.environ['PATH']}",
+        "PYTHONWARNINGS=ignore",
+        *([f"DEV={device}"] if device else []),
+    ]
     settings.append("PARALLEL=0")  # processes that tinygrad starts to compile in do not inherit the link to this host
-    settings = [word for word in settings if not word.endswith("=")]
-    vgc = (sys.executable, "-m", "guest_driver", "exec")
-    done = host.run("env", *settings, *vgc, python, EXAMPLES / f"{example}.py")
+    done = host.run("env", *settings, sys.executable, "-m", "guest_driver", "exec", python, *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert says in done.stdout
+    return done.stdout

@@ -26,8 +26,8 @@ static_assert(sizeof(vgc_cuda_blob) == 32, "the layout is shared with programs t
 _Static_assert(sizeof(struct vgc_cuda_blob) == 32, "the layout is shared with programs that exist");
 #endif
 
-/* The same as a text, for programs that take it for PTX; NVRTC hands it out, too. A number of options follows, then
- * these, a line each, with \n and \\ for the end of a line and a backslash, then the source. */
+/* Head of a container as a text, for programs that take it for PTX; NVRTC hands it out, too. A number of options
+ * follows, then these, a line each, with \n and \\ for the end of a line and a backslash, then the source. */
 #define VGC_CUDA_TEXT_HEAD                                                                                             \
     "// CUDA C, which virtio-gpu-compute has the host compile for its GPU.\n"                                          \
     "//# vgc cuda "

@@ -1,0 +1,1 @@
+"""Programs of frameworks in Python, which tests run in a guest with `vgc exec`."""
