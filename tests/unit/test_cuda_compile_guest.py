@@ -26,6 +26,8 @@ HEADERS: Final = REPOSITORY / "kernels/cpu/include"
 _BLOB: Final = struct.Struct("<8s4IQ")
 _RELOCATABLE: Final = 1
 _HAS_DEVICE_CODE: Final = re.compile(r"__global__|__device__|__constant__|__managed__")
+_STRING: Final = re.compile(r'"(?:\\.|[^"\\\n])*"')
+"""A literal, which may be a source for NVRTC."""
 
 
 _CPU_ALONE: Final = ("cuda12_libraries", "nvstd_functions")
@@ -63,7 +65,8 @@ def device_code(program: CudaProgram, folder: Path) -> Iterator[DeviceCode]:
 def compiled_for_devices() -> Iterator[CudaProgram]:
     """Programs with device code, which `build:` lines do not build."""
     for program in PROGRAMS:
-        if program.name not in _CPU_ALONE and not program.steps and _HAS_DEVICE_CODE.search(program.source.read_text()):
+        text = _STRING.sub("", program.source.read_text())
+        if program.name not in _CPU_ALONE and not program.steps and _HAS_DEVICE_CODE.search(text):
             yield program
 
 
