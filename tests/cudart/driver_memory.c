@@ -77,6 +77,39 @@ static void fills(void)
     OK(cuMemFree(memory));
 }
 
+/* Page-locked memory is the device's, too, at the host's address. */
+static void page_locked(void)
+{
+    CUdeviceptr base;
+    CUstream stream;
+    size_t size;
+    void *host;
+    unsigned char back[8] = {0};
+    OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    const CUdeviceptr seen = (CUdeviceptr)(uintptr_t)host;
+    OK(cuMemGetAddressRange(&base, &size, seen + 100));
+    CHECK(base == seen && size == 4096);
+    OK(cuMemsetD8(seen, 0xab, 8));
+    OK(cuMemcpyDtoH(back, seen, 8));
+    CHECK(back[0] == 0xab && back[7] == 0xab);
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(seen + 4, 1, 4093));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemsetD2D16Async(seen, 1024, 0x1234, 2, 2, stream));
+    OK(cuMemcpyDtoDAsync(seen + 2048, seen + 1024, 4, stream));
+    OK(cuStreamSynchronize(stream));
+    CHECK(((unsigned short *)host)[512] == 0x1234 && ((unsigned short *)host)[1025] == 0x1234);
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFreeHost(host));
+
+    unsigned *words = calloc(2, sizeof(*words));
+    OK(cuMemHostRegister(words, 8, 0));
+    OK(cuMemsetD32((CUdeviceptr)(uintptr_t)words, 0x12345678, 1));
+    CHECK(words[0] == 0x12345678 && words[1] == 0);
+    OK(cuMemHostUnregister(words));
+    ENDS(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)words));
+    free(words);
+}
+
 static void pointers(CUcontext context)
 {
     CUdeviceptr memory, base, value;
@@ -121,6 +154,7 @@ int main(void)
     CUcontext context = begin();
     copies();
     fills();
+    page_locked();
     pointers(context);
     OK(cuCtxDestroy(context));
     puts("PASS");

@@ -78,8 +78,6 @@ void rt_spare_note(void);
 void rt_tell_no_fallback(cudaError_t error, const char *what);
 bool rt_has_spare(void);
 bool rt_is_spare(const void *pointer);
-/* Fills such memory in the order of a stream of the device. */
-cudaError_t rt_fill_spare(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
 /* To be called before a kernel is sent to the device: an error if it is given such memory. */
 cudaError_t rt_check_spare(const struct rt_launch *launch);
 
@@ -118,6 +116,8 @@ cudaError_t rt_issue_copy_3d(struct rt_device *device, const struct cudaMemcpy3D
 /* Rows of `xsize` bytes, `ysize` of them, filled with units of 1, 2 or 4 bytes. */
 cudaError_t rt_fill_units(struct cudaPitchedPtr memory, uint32_t value, uint32_t unit, cudaStream_t stream, bool waits);
 cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number);
+/* Is it memory that this process fills by itself: page-locked, or beyond the allotment? */
+bool rt_is_of_process(const void *pointer);
 
 /* ---- managed.c: memory that host and device use at the same address, moved between them -------------------------- */
 

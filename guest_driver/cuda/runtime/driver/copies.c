@@ -86,7 +86,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr memo
     const CUresult result = rt_enter_context(NULL, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!rt_find_range(pointer(memory), &range) || range.kind == RT_HOST_MEMORY)
+    if (!rt_find_range(pointer(memory), &range))
         return CUDA_ERROR_NOT_FOUND;
     if (base != NULL)
         *base = range.begin;

@@ -144,7 +144,7 @@ static bool place_fill(struct rt_device *device, const struct rt_fill *fill, str
     wire->size = rows == 1 ? fill->width * fill->height * fill->depth : fill->width;
     wire->value = fill->value;
     wire->unit = fill->unit;
-    return rows <= MOST_ROWS && rt_device_of(fill->dst, device) == device && !rt_is_spare(fill->dst);
+    return rows <= MOST_ROWS && rt_device_of(fill->dst, device) == device && !rt_is_of_process(fill->dst);
 }
 
 static void place_launch(const struct rt_launch *launch, struct vgc_node *wire)

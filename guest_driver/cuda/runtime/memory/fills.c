@@ -1,4 +1,6 @@
 /* Memory in rows, and its fills: one row is filled, and then copied to twice as many rows with each request. */
+#include <string.h>
+
 #include "runtime.h"
 
 enum { PITCH_ALIGN = 512 };
@@ -96,13 +98,40 @@ static int fill_box(struct rt_device *device, const struct rt_fill *fill, uint32
     return result;
 }
 
+bool rt_is_of_process(const void *pointer)
+{
+    struct rt_range range;
+    return rt_find_range(pointer, &range) && (range.kind == RT_HOST_MEMORY || range.is_spare);
+}
+
+static void fill_row_here(uint8_t *row, const struct rt_fill *fill)
+{
+    if (fill->unit == 1) {
+        memset(row, (int)fill->value, fill->width);
+        return;
+    }
+    for (size_t i = 0; i < fill->width; i += fill->unit)
+        memcpy(row + i, &fill->value, fill->unit); /* little endian */
+}
+
+/* Fills memory of the process in the order of a stream of the device. */
+static cudaError_t fill_here(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
+{
+    cudaError_t error = rt_wait_stream(device, number);
+    rt_mirrors_settle(device); /* what kernels wrote must not come later */
+    for (size_t z = 0; z < fill->depth; z++)
+        for (size_t y = 0; y < fill->height; y++)
+            fill_row_here((uint8_t *)fill->dst + z * fill->slice + y * fill->pitch, fill);
+    return error;
+}
+
 cudaError_t rt_fill(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
 {
     struct rt_device *owner = rt_device_of(fill->dst, device);
     if (fill->width == 0 || fill->height == 0 || fill->depth == 0)
         return cudaSuccess;
-    if (rt_is_spare(fill->dst))
-        return rt_fill_spare(device, fill, number);
+    if (rt_is_of_process(fill->dst))
+        return fill_here(device, fill, number);
     cudaError_t error = owner != device ? rt_wait_stream(device, number) : cudaSuccess;
     if (error != cudaSuccess)
         return error;
@@ -116,8 +145,8 @@ static cudaError_t check(const struct cudaPitchedPtr *memory, struct cudaExtent 
     size_t rows;
     bool has_rows = extent.height > 1 || extent.depth > 1;
     *is_known = rt_find_range(memory->ptr, &range);
-    if (memory->ptr == NULL || (*is_known && range.kind == RT_HOST_MEMORY))
-        return rt_explain(cudaErrorInvalidValue, "a fill of host memory at %p", memory->ptr);
+    if (memory->ptr == NULL)
+        return rt_explain(cudaErrorInvalidValue, "a fill of no memory");
     if ((has_rows && memory->pitch < extent.width) || (extent.depth > 1 && memory->ysize < extent.height) ||
         memory->pitch > INT32_MAX)
         return rt_explain(cudaErrorInvalidValue, "%zu rows of %zu bytes at a pitch of %zu, %zu rows to a slice",

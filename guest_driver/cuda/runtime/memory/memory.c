@@ -147,22 +147,28 @@ bool rt_is_device_pointer(const void *pointer, bool otherwise)
     return rt_find_range(pointer, &range) ? range.kind != RT_HOST_MEMORY : otherwise;
 }
 
+static cudaError_t check_end(const struct rt_range *range, const void *pointer, size_t size)
+{
+    const uint64_t rest = range->size - ((uint64_t)(uintptr_t)pointer - range->begin);
+    if (size <= rest)
+        return cudaSuccess;
+    return rt_explain(cudaErrorInvalidValue, "%zu bytes at %p; the memory there ends after %llu", size, pointer,
+                      (unsigned long long)rest);
+}
+
 /* Memory that this runtime gave out ends where it said. */
 static cudaError_t check_span(const void *pointer, size_t size)
 {
     struct rt_range range;
-    uint64_t begin = (uint64_t)(uintptr_t)pointer;
-    if (!rt_find_range(pointer, &range) || range.kind == RT_HOST_MEMORY || size <= range.size - (begin - range.begin))
-        return cudaSuccess;
-    return rt_explain(cudaErrorInvalidValue, "%zu bytes at %p; the memory there ends after %llu", size, pointer,
-                      (unsigned long long)(range.size - (begin - range.begin)));
+    const bool has_end = rt_find_range(pointer, &range) && range.kind != RT_HOST_MEMORY;
+    return has_end ? check_end(&range, pointer, size) : cudaSuccess;
 }
 
-/* Managed memory counts as either side's. */
+/* Managed and page-locked memory count as either side's: the device has both at the host's address. */
 static bool has_two_sides_at(const void *pointer)
 {
     struct rt_range range;
-    return rt_find_range(pointer, &range) && range.kind == RT_MANAGED_MEMORY;
+    return rt_find_range(pointer, &range) && (range.kind == RT_MANAGED_MEMORY || range.kind == RT_HOST_MEMORY);
 }
 
 static bool kind_is_valid(enum cudaMemcpyKind kind)
@@ -218,6 +224,7 @@ cudaError_t rt_copy(struct rt_device *device, void *dst, const void *src, size_t
     }
     if (!to_device && !from_device) {
         error = rt_error(vgc_stream_synchronize(opened, stream));
+        rt_mirrors_settle(device); /* registered memory may have what kernels wrote */
         memmove(dst, src, size);
         return error;
     }
@@ -276,10 +283,11 @@ static cudaError_t fill(void *memory, int value, size_t bytes, cudaStream_t stre
     if (error != cudaSuccess || bytes == 0)
         return error;
     operation.fill.dst = (void *)(uintptr_t)rt_managed_variable_now(memory);
-    if (memory == NULL || !rt_is_device_pointer(operation.fill.dst, true))
-        return rt_explain(cudaErrorInvalidValue, "cudaMemset() of host memory at %p", memory);
+    if (memory == NULL)
+        return rt_explain(cudaErrorInvalidValue, "cudaMemset() of no memory");
     operation.fill.is_unknown = !rt_find_range(operation.fill.dst, &range);
-    error = check_span(operation.fill.dst, bytes);
+    if (!operation.fill.is_unknown)
+        error = check_end(&range, operation.fill.dst, bytes);
     return error == cudaSuccess ? rt_submit(device, stream, &operation) : error;
 }
 

@@ -111,21 +111,6 @@ bool rt_is_spare(const void *pointer)
     return rt_has_spare() && rt_find_range(pointer, &range) && range.is_spare;
 }
 
-static void fill_row(uint8_t *row, const struct rt_fill *fill)
-{
-    for (size_t i = 0; i < fill->width; i += fill->unit)
-        memcpy(row + i, &fill->value, fill->unit); /* little endian */
-}
-
-cudaError_t rt_fill_spare(struct rt_device *device, const struct rt_fill *fill, uint32_t number)
-{
-    cudaError_t error = rt_wait_stream(device, number);
-    for (size_t z = 0; z < fill->depth; z++)
-        for (size_t y = 0; y < fill->height; y++)
-            fill_row((uint8_t *)fill->dst + z * fill->slice + y * fill->pitch, fill);
-    return error;
-}
-
 /* Looks at all words of the arguments, as structs may have pointers. */
 cudaError_t rt_check_spare(const struct rt_launch *launch)
 {
