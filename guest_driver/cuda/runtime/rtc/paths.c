@@ -49,7 +49,7 @@ void rt_folder_of(char folder[RT_MAX_PATH], const char *path)
 bool rt_is_hosts_folder(const char *folder)
 {
     static const char *const SYSTEM[] = {"/usr/include", "/usr/lib", "/usr/local/cuda", "/opt/cuda"};
-    static const char *const SIGNS[] = {"cuda_runtime.h",  "cuda_runtime_api.h", "bits/c++config.h",
+    static const char *const SIGNS[] = {"cuda_runtime.h",  "cuda_runtime_api.h", "cuda_fp16.h",     "bits/c++config.h",
                                         "cub/version.cuh", "thrust/version.h",   "cuda/std/version"};
     char path[RT_MAX_PATH];
     for (size_t i = 0; i < sizeof(SYSTEM) / sizeof(SYSTEM[0]); i++)
