@@ -110,6 +110,22 @@ def test_ptx_and_cuda_c_call_one_another(*, kernels_are_ptx: bool) -> None:
 
 
 @needs_nvcc
+def test_results_that_a_function_lacks_are_zero() -> None:
+    """PTX of numba expects one of each function of CUDA C, whatever it returns."""
+    kernel = """
+        .extern .func (.param .b32 r) keep(.param .b64 p);
+        .visible .entry k(.param .u64 p) {
+            .reg .b64 %a; .reg .b32 %v; .param .b64 x; .param .b32 r;
+            ld.param.u64 %a, [p]; st.param.b64 [x], %a; call (r), keep, (x);
+            ld.param.b32 %v, [r]; st.global.u32 [%a + 4], %v; ret; }"""
+    source = 'extern "C" __device__ void keep(int *place) { *place = 42; }'
+    with rig(pes=1) as gpu:
+        gpu.link(ptx(kernel), Unit("a.cu", source))
+        out = gpu.array(2, np.int32)
+        gpu.launch("k", 1, 1, out)
+        assert out.tolist() == [42, 0]
+
+
 def test_structs_are_not_passed_between_ptx_and_cuda_c() -> None:
     log = log_of(Unit("a.ptx", nvcc_ptx(KERNELS, "-rdc=true")), Unit("b.cu", FUNCTIONS))
     assert "function 'moved(Point, float)' of unit 'b.cu' cannot be used by unit 'a.ptx'" in log
@@ -131,6 +147,28 @@ def test_variables_of_cuda_c_are_those_of_ptx() -> None:
         gpu.launch("k", 1, 1, out)
         gpu.launch("read", 1, 1, out)
         assert out.tolist() == [5, 17]
+
+
+CALLS_OF_UNDERSCORES = """
+    .extern .func (.param .b32 r) __other(.param .b32 x);
+    .visible .func (.param .b32 r) __mine(.param .b32 x) {
+        .reg .b32 %v; ld.param.u32 %v, [x]; add.u32 %v, %v, 1; st.param.b32 [r], %v; ret; }
+    .visible .entry k(.param .u64 p) {
+        .reg .b64 %a; .reg .b32 %v; .param .b32 x; .param .b32 r;
+        ld.param.u64 %a, [p]; mov.b32 %v, 20; st.param.b32 [x], %v; call (r), __other, (x);
+        ld.param.b32 %v, [r]; st.global.u32 [%a], %v; ret; }
+"""
+
+
+def test_ptx_and_cuda_c_share_names_that_begin_with_two_underscores() -> None:
+    """Such are those of functions that numba calls."""
+    source = """extern "C" __device__ int __mine(int);
+        extern "C" __device__ int __other(int x) { return 2 * __mine(x); }"""
+    with rig(pes=1) as gpu:
+        gpu.link(ptx(CALLS_OF_UNDERSCORES), Unit("a.cu", source))
+        out = gpu.array(1, np.int32)
+        gpu.launch("k", 1, 1, out)
+        assert out.tolist() == [42]
 
 
 def test_inline_functions_of_ptx_and_cuda_c_stay_apart() -> None:

@@ -31,8 +31,6 @@ struct Passed {
     }
     bool fits(const Passed &other) const
     {
-        if (type->isVoidTy() || other.type->isVoidTy())
-            return type == other.type;
         const unsigned bits = bits_of(type), others = bits_of(other.type);
         const unsigned in_ptx = is_ptx ? bits : others, in_cuda = is_ptx ? others : bits;
         return is_simple() && other.is_simple() &&
@@ -54,9 +52,16 @@ Passed result(const llvm::Function &function)
             false};
 }
 
+/// On a GPU, whoever expects a result that the function lacks finds whatever the register has.
+bool results_fit(const Passed &one, const Passed &other)
+{
+    return one.type->isVoidTy() || other.type->isVoidTy() || one.fits(other);
+}
+
 bool fit(const llvm::Function &one, const llvm::Function &other)
 {
-    if (one.arg_size() != other.arg_size() || one.isVarArg() || other.isVarArg() || !result(one).fits(result(other)))
+    if (one.arg_size() != other.arg_size() || one.isVarArg() || other.isVarArg() ||
+        !results_fit(result(one), result(other)))
         return false;
     for (unsigned i = 0; i < one.arg_size(); i++)
         if (!parameter(one, i).fits(parameter(other, i)))
@@ -104,6 +109,8 @@ bool adapt_calls(llvm::Function &declared, const llvm::Function &definition)
     call->setAttributes(extensions(definition));
     if (adapter->getReturnType()->isVoidTy())
         b.CreateRetVoid();
+    else if (call->getType()->isVoidTy())
+        b.CreateRet(llvm::Constant::getNullValue(adapter->getReturnType()));
     else
         b.CreateRet(converted(b, call, result(definition), result(declared)));
     declared.eraseFromParent();

@@ -120,6 +120,19 @@ void UnitSymbols::adapt(llvm::Function &declared, const Definition &definition, 
                "': between PTX and CUDA C, arguments and results are numbers or pointers of the same size");
 }
 
+const UnitSymbols::Named *UnitSymbols::find(const llvm::GlobalObject &declared) const
+{
+    const std::string name = declared.getName().str(), given = ptx::given_name(name);
+    auto found = definitions_.find(name);
+    if (found == definitions_.end()) {
+        found = definitions_.find(given == name ? ptx::ir_name(name) : given);
+        if (found == definitions_.end() || found->second.is_weak ||
+            declared.getParent()->getNamedValue(found->first) != nullptr)
+            return nullptr;
+    }
+    return &*found;
+}
+
 void UnitSymbols::fit(UnitModule &unit)
 {
     std::vector<llvm::GlobalObject *> declared;
@@ -127,9 +140,10 @@ void UnitSymbols::fit(UnitModule &unit)
         if (object.isDeclaration())
             declared.push_back(&object);
     for (llvm::GlobalObject *object : declared) {
-        const auto found = definitions_.find(object->getName().str());
-        if (found == definitions_.end())
+        const Named *found = find(*object);
+        if (found == nullptr)
             continue;
+        object->setName(found->first);
         if (are_mixed(*object, *found->second.object))
             adapt(llvm::cast<llvm::Function>(*object), found->second, unit.name);
         else
