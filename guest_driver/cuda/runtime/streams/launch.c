@@ -44,12 +44,23 @@ RT_API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *s
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static cudaError_t check(const struct rt_function *function, const struct vgc_function *loaded, dim3 grid, dim3 block,
+/* More threads than the kernel's launch bounds allow, or than there are registers for. */
+static cudaError_t refuse_threads(const struct rt_device *device, const struct vgc_function_info *info,
+                                  uint64_t threads)
+{
+    const bool is_bound = threads * info->num_registers <= device->told.block_registers;
+    return rt_explain(is_bound ? cudaErrorInvalidValue : cudaErrorLaunchOutOfResources,
+                      "%s: %llu threads in a block; allowed: %u", info->short_name, (unsigned long long)threads,
+                      info->max_threads);
+}
+
+static cudaError_t check(const struct rt_device *device, const struct rt_launch *launch, dim3 grid, dim3 block,
                          size_t shared)
 {
+    const struct rt_function *function = launch->function;
     struct vgc_function_info info;
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
-    vgc_function_info(loaded, &info);
+    vgc_function_info(launch->loaded, &info);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX)
         return rt_explain(cudaErrorInvalidConfiguration,
                           "%s: grid (%u, %u, %u); allowed: 1 to (2147483647, 65535, 65535)", info.short_name, grid.x,
@@ -60,8 +71,7 @@ static cudaError_t check(const struct rt_function *function, const struct vgc_fu
                           "%s: block (%u, %u, %u); allowed: up to (1024, 1024, 64), 1024 threads", info.short_name,
                           block.x, block.y, block.z);
     if (threads > info.max_threads)
-        return rt_explain(cudaErrorLaunchOutOfResources, "%s: %llu threads in a block; allowed: %u", info.short_name,
-                          (unsigned long long)threads, info.max_threads);
+        return refuse_threads(device, &info, threads);
     size_t allowed = function->max_dynamic_shared >= 0
                          ? (size_t)function->max_dynamic_shared
                          : DEFAULT_SHARED_BYTES - RT_MIN(info.shared_bytes, (uint32_t)DEFAULT_SHARED_BYTES);
@@ -116,7 +126,7 @@ cudaError_t rt_prepare_launch(struct rt_device *device, const void *host, dim3 g
         return error;
     vgc_function_info(launch->loaded, &info);
     launch->num_arguments = info.num_params;
-    error = check(launch->function, launch->loaded, grid, block, shared);
+    error = check(device, launch, grid, block, shared);
     bool is_cooperative = (flags & VGC_LAUNCH_COOPERATIVE) != 0;
     return error == cudaSuccess && is_cooperative ? check_residence(device, launch) : error;
 }
