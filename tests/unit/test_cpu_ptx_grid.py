@@ -115,3 +115,22 @@ def test_other_uses_of_a_cooperative_launchs_memory_are_refused(access: str) -> 
             ld.param.u64 o, [out]; st.global.u32 [o], low; ret; }}"""
     with pytest.raises(CompileError, match=r"'k' uses a cooperative launch's memory \(%envreg1, %envreg2\) otherwise"):
         compile_ptx(text)
+
+
+def test_registers_tell_the_shared_memory_of_a_block() -> None:
+    """Slices of dynamic shared memory in numba end there."""
+    module = """.version 8.0
+        .target sm_80
+        .address_size 64
+        .shared .align 16 .b8 own[64];
+        .visible .entry k(.param .u64 p) {
+            .reg .b64 %a, %s; .reg .b32 %v;
+            ld.param.u64 %a, [p]; mov.u64 %s, own; st.shared.u32 [%s], 1;
+            mov.u32 %v, %dynamic_smem_size; st.global.u32 [%a], %v;
+            mov.u32 %v, %total_smem_size; st.global.u32 [%a + 4], %v; ret; }"""
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(module)
+        out = gpu.array(2, np.int32)
+        for dynamic in (0, 12, 4096):
+            gpu.launch("k", 1, 1, out, shared=dynamic)
+            assert out.tolist() == [dynamic, 64 + dynamic]

@@ -523,6 +523,9 @@ __attribute__((noreturn)) void __vgc_assert_fail(const char *expression, const c
                                                  const char *function);
 __attribute__((noreturn)) void __vgc_trap(void);
 uint64_t __vgc_globaltimer(void);
+/* Shared memory of the block: what the launch has asked for, and with the kernel's own. */
+uint32_t __vgc_dynamic_shared_bytes(void);
+uint32_t __vgc_shared_bytes(void);
 extern __thread struct vgc_cpu_ctx *vgc_cpu_current __attribute__((tls_model("initial-exec")));
 
 /* mbarrier.c, for kernels */

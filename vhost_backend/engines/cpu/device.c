@@ -19,6 +19,16 @@ uint64_t __vgc_globaltimer(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+uint32_t __vgc_dynamic_shared_bytes(void)
+{
+    return cpu_current_pe()->inner->what.shared_bytes;
+}
+
+uint32_t __vgc_shared_bytes(void)
+{
+    return cpu_current_pe()->inner->kernel->shared_bytes + __vgc_dynamic_shared_bytes();
+}
+
 bool cpu_note_error(struct cpu_pe *pe, enum vgc_status status, const char *text)
 {
     struct cpu_launch *launch = atomic_load(&pe->launch);

@@ -14,6 +14,8 @@ VGC_CPU_SYMBOL(__vgc_vprintf)
 VGC_CPU_SYMBOL(__vgc_assert_fail)
 VGC_CPU_SYMBOL(__vgc_trap)
 VGC_CPU_SYMBOL(__vgc_globaltimer)
+VGC_CPU_SYMBOL(__vgc_dynamic_shared_bytes)
+VGC_CPU_SYMBOL(__vgc_shared_bytes)
 /* memory of kernels (heap.c) */
 VGC_CPU_SYMBOL(__vgc_heap_allocate)
 VGC_CPU_SYMBOL(__vgc_heap_release)
