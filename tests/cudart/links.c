@@ -25,18 +25,27 @@ static const char CALLER[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
                              "}\n";
 static const char CALLEE[] = "extern \"C\" __device__ int twice(int x) { return FACTOR * x; }\n";
 
-/* Relocatable code of the function that the caller lacks; to be freed. */
-static char *compile_callee(size_t *size)
+static const char CUDA_CALLER[] = "extern \"C\" { __device__ int twice(int); extern __device__ int missing; }\n"
+                                  "extern \"C\" __global__ void k(int *p) { *p = twice(*p + missing); }\n";
+static const char VARIABLE[] = "extern \"C\" { __device__ int missing = 0; }\n";
+
+/* Relocatable code, which may lack functions and variables; to be freed. */
+static char *compile_part(const char *source, size_t *size)
 {
     nvrtcProgram program;
     const char *const options[] = {"-arch=sm_80", "-dc", "-DFACTOR=2"};
-    COMPILES(nvrtcCreateProgram(&program, CALLEE, "twice.cu", 0, NULL, NULL));
+    COMPILES(nvrtcCreateProgram(&program, source, "part.cu", 0, NULL, NULL));
     COMPILES(nvrtcCompileProgram(program, 3, options));
     COMPILES(nvrtcGetCUBINSize(program, size));
     char *image = malloc(*size);
     COMPILES(nvrtcGetCUBIN(program, image));
     COMPILES(nvrtcDestroyProgram(&program));
     return image;
+}
+
+static char *compile_callee(size_t *size)
+{
+    return compile_part(CALLEE, size);
 }
 
 static void check_image(const void *image)
@@ -151,6 +160,28 @@ static void check_nvjitlink(const char *path)
     free(callee);
 }
 
+/* CUDA C that calls CUDA C of another program; alone it cannot be loaded. */
+static void check_parts(void)
+{
+    const char *const sources[] = {CUDA_CALLER, CALLEE, VARIABLE};
+    char *parts[3];
+    size_t sizes[3], size;
+    CUlinkState state;
+    CUmodule module;
+    void *image;
+    DRIVES(cuLinkCreate(0, NULL, NULL, &state));
+    for (int i = 0; i < 3; i++) {
+        parts[i] = compile_part(sources[i], &sizes[i]);
+        DRIVES(cuLinkAddData(state, CU_JIT_INPUT_CUBIN, parts[i], sizes[i], "part", 0, NULL, NULL));
+    }
+    CHECK(cuModuleLoadData(&module, parts[0]) != CUDA_SUCCESS);
+    DRIVES(cuLinkComplete(state, &image, &size));
+    check_image(image);
+    DRIVES(cuLinkDestroy(state));
+    for (int i = 0; i < 3; i++)
+        free(parts[i]);
+}
+
 int main(int argc, char **argv)
 {
     CUcontext context;
@@ -162,6 +193,7 @@ int main(int argc, char **argv)
     check_driver(argv[1]);
     check_files(argv[1], argv[2]);
     check_nvjitlink(argv[1]);
+    check_parts();
     DRIVES(cuCtxDestroy(context));
     puts("PASS");
     return 0;

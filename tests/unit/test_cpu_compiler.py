@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.cpu_rig import CompileError, compile_image, rig
+from tests.unit.cpu_rig import CompileError, LaunchError, compile_image, rig
 from vhost_backend.engines.base import ProgramError
 from vhost_backend.engines.cpu import CpuEngine
 
@@ -59,6 +59,19 @@ def test_source_without_kernels_is_refused() -> None:
 def test_undefined_function_is_named() -> None:
     log = log_of('__device__ int outside(int);\nextern "C" __global__ void f(int *x) { x[0] = outside(1); }\n')
     assert "'outside(int)' is not defined" in log
+
+
+def test_code_for_a_link_may_lack_functions_and_variables() -> None:
+    source = """extern __device__ int given; __device__ int outside(int);
+        extern "C" __global__ void f(int *x) { x[0] = x[1] ? outside(1) : 5 + given; }"""
+    with rig(pes=1) as gpu:
+        gpu.load(source, ("--allow-undefined",))
+        out = gpu.array(2, np.int32)
+        gpu.launch("f", 1, 1, out)
+        assert out.tolist() == [5, 0]
+        out[1] = 1
+        with pytest.raises(LaunchError, match="__trap"):
+            gpu.launch("f", 1, 1, out)
 
 
 @pytest.mark.parametrize("name", ["system", "open", "calloc"])

@@ -204,6 +204,18 @@ static void write_source(nvrtcProgram program, const struct rt_rtc_options *opti
     rt_text_add(text, program->source, strlen(program->source));
 }
 
+/* Options for the compilation that shows errors. Relocatable code may lack functions, which a link adds: only the
+ * software GPU, which links whole programs, must be told that. Code that is loaded must have all. */
+static bool checked_options(const struct rt_device *device, const struct rt_rtc_options *options,
+                            struct rt_words *checked)
+{
+    for (size_t i = 0; i < options->passed.count; i++)
+        rt_words_add(checked, "%s", options->passed.words[i]);
+    if (options->is_relocatable && device->info.engine_kind == RT_SOFTWARE_GPU)
+        rt_words_add(checked, "--allow-undefined");
+    return !checked->has_failed;
+}
+
 /* Has the host compile, and unloads what it loaded: cuModuleLoadData() finds it in the host's cache. */
 static int compile(struct rt_device *device, nvrtcProgram program, const struct rt_text *text,
                    const struct rt_words *options)
@@ -256,6 +268,7 @@ static nvrtcResult compile_with(nvrtcProgram program, struct rt_rtc_options *opt
 {
     struct rt_device *device;
     struct rt_text text = {.bytes = NULL};
+    struct rt_words checked = {.words = NULL};
     nvrtcResult result = find_device(program, &device);
     if (result != NVRTC_SUCCESS)
         return result;
@@ -265,10 +278,11 @@ static nvrtcResult compile_with(nvrtcProgram program, struct rt_rtc_options *opt
         rt_words_add(&options->passed, "-rdc=true");
     add_names(program, &options->passed);
     write_source(program, options, &text);
-    if (text.has_failed || options->passed.has_failed)
+    if (text.has_failed || options->passed.has_failed || !checked_options(device, options, &checked))
         result = NVRTC_ERROR_OUT_OF_MEMORY;
     if (result == NVRTC_SUCCESS)
-        result = result_of(compile(device, program, &text, &options->passed));
+        result = result_of(compile(device, program, &text, &checked));
+    rt_words_free(&checked);
     if (result == NVRTC_SUCCESS && !options->is_syntax_only)
         rt_write_container(&program->image, &options->passed, text.bytes);
     if (program->image.has_failed || program->log.has_failed)

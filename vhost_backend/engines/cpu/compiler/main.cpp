@@ -11,6 +11,7 @@
 #include "ptx/module.h"
 #include "shares.h"
 #include "source.h"
+#include "symbols.h"
 #include "work.h"
 
 #include <unistd.h>
@@ -136,6 +137,8 @@ void compile(Options options)
     note_step("the table of kernels");
     check_variables(*module);
     emit_table(*module, program);
+    if (options.allow_undefined)
+        define_missing(options, *module);
     define_aborts(*module);
     if (options.lines)
         settle_lines(*module, options);

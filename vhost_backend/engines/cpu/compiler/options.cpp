@@ -9,7 +9,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "-G, --name-expression=, --lowered-names, --malloc-heap-size=, -w, --lockstep, --memcheck, --initcheck, "
+    "-G, --name-expression=, --lowered-names, --allow-undefined, --malloc-heap-size=, -w, --lockstep, --memcheck, "
+    "--initcheck, "
     "--racecheck, --leak-check, "
     "--profile; "
     "ignored: -arch, --gpu-architecture, --maxrregcount, --def-load-cache, --def-store-cache, --opt-level, "
@@ -152,6 +153,8 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         options.lines = options.profile = true;
     else if (option == "--lowered-names")
         options.lowered_names = true;
+    else if (option == "--allow-undefined")
+        options.allow_undefined = true;
     else if (option == "--lockstep")
         options.lockstep = true;
     else if (option == "--memcheck")

@@ -33,6 +33,7 @@ struct Options {
     std::vector<std::string> clang;           // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
     bool lowered_names = false;                // --lowered-names: say what the linker calls them
+    bool allow_undefined = false; // --allow-undefined: another unit has what the source lacks, in a link to come
     // those of a whole program, the same for all its units:
     bool flush_denormals = false; // -ftz=true
     bool lockstep = false;        // --lockstep

@@ -1,5 +1,6 @@
 // The functions that compiled code may call: the runtime's, by a white list, and compiler-rt's, which are linked
 // statically.
+#include "symbols.h"
 #include "compiler.h"
 #include "options.h"
 #include "unit_symbols.h"
@@ -63,16 +64,21 @@ bool refuse_undefined(const Symbols &symbols, const llvm::StringSet<> &provided,
     return failed;
 }
 
-/// Makes calls of pure virtual functions end the launch.
+/// Makes calls of a function end the launch.
+void define_as_trap(llvm::Function &function)
+{
+    llvm::IRBuilder<> builder(llvm::BasicBlock::Create(function.getContext(), "", &function));
+    builder.CreateCall(function.getParent()->getOrInsertFunction("__vgc_trap", builder.getVoidTy()));
+    builder.CreateUnreachable();
+    function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+}
+
+/// Pure virtual functions, too.
 void define_pure_functions(llvm::Module &module)
 {
     for (const char *name : {"__cxa_pure_virtual", "__cxa_deleted_virtual"})
-        if (llvm::Function *function = module.getFunction(name); function != nullptr && function->isDeclaration()) {
-            llvm::IRBuilder<> builder(llvm::BasicBlock::Create(module.getContext(), "", function));
-            builder.CreateCall(module.getOrInsertFunction("__vgc_trap", builder.getVoidTy()));
-            builder.CreateUnreachable();
-            function->setVisibility(llvm::GlobalValue::HiddenVisibility);
-        }
+        if (llvm::Function *function = module.getFunction(name); function != nullptr && function->isDeclaration())
+            define_as_trap(*function);
 }
 
 } // namespace
@@ -96,6 +102,23 @@ void define_aborts(llvm::Module &module)
         builder.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
         builder.CreateUnreachable();
     }
+}
+
+void define_missing(const Options &options, llvm::Module &module)
+{
+    const llvm::StringSet<> provided = names_in(library(options));
+    const auto is_missing = [&](const llvm::GlobalObject &object) {
+        return object.isDeclaration() && !object.use_empty() && !is_allowed_symbol(object.getName()) &&
+               !provided.contains(object.getName());
+    };
+    for (llvm::Function &function : module)
+        if (!function.isIntrinsic() && is_missing(function))
+            define_as_trap(function);
+    for (llvm::GlobalVariable &variable : module.globals())
+        if (is_missing(variable)) {
+            variable.setInitializer(llvm::Constant::getNullValue(variable.getValueType()));
+            variable.setVisibility(llvm::GlobalValue::HiddenVisibility);
+        }
 }
 
 void check_symbols(const Options &options, const std::vector<std::string> &objects, const Users &users)
