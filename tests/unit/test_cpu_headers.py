@@ -139,6 +139,10 @@ def test_names_need_no_header(body: str, expected: list[float]) -> None:
         (kernel("out[t] = g(t);", "__device__ int g(int x) { if (x >= 0) return x; }"), [0, 1, 2, 3]),
         (kernel('char *s = "abcd"; out[t] = s[t] - 97;'), [0, 1, 2, 3]),
         (kernel("out[t] = twice(t);", "constexpr int twice(int x) { return 2 * x; }"), [0, 2, 4, 6]),
+        (
+            kernel("out[t] = t * 3 / inverse();", "__device__ constexpr double inverse() { return 3 / ::exp(0.0); }"),
+            [0, 1, 2, 3],
+        ),
         (kernel("out[t] = A{t}.x;", "struct A { int x; __host__ __device__ ~A() = default; };"), [0, 1, 2, 3]),
         (kernel("auto add = [=] __device__(int x) { return x + t; }; out[t] = add(1);"), [1, 2, 3, 4]),
         (kernel("out[t] = table[t];", "const int table[4] = {3, 1, 4, 1};"), [3, 1, 4, 1]),
@@ -163,6 +167,7 @@ def test_names_need_no_header(body: str, expected: list[float]) -> None:
         "no-return",
         "string",
         "constexpr",
+        "never-constant",
         "defaulted",
         "lambda",
         "const-array",

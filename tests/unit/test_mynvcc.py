@@ -209,6 +209,17 @@ def test_overflows_of_host_code_wrap(toolkit: Toolkit, clang: str) -> None:
     toolkit.output()
 
 
+@pytest.mark.parametrize("clang", CLANGS)
+def test_constexpr_functions_may_never_be_constant(toolkit: Toolkit, clang: str) -> None:
+    """Compilers that know the value of ``::log(1.0)`` accept them, as gcc and nvcc."""
+    toolkit.write(
+        main_cu="#include <cmath>\n__host__ __device__ constexpr double zero() { return ::log(1.0); }\n"
+        "int main() { return zero() != 0; }\n"
+    )
+    toolkit.build("main.cu", environment={"MYNVCC_CLANG": clang})
+    toolkit.output()
+
+
 def test_block_size_of_most_threads_is_the_largest_of_equal_ones(toolkit: Toolkit) -> None:
     toolkit.write(
         main_cu="""

@@ -28,8 +28,9 @@ const char HOST_TRIPLE[] = "aarch64-unknown-linux-gnu";
 #endif
 
 /// What nvcc lets host code do, and clang would not. CPU checks of kernels count on overflows that wrap.
-const Words LENIENCIES = {"-fno-strict-return", "-fwrapv", "-Wno-register", "-Wno-c++11-narrowing",
-                          "-Wno-error=reserved-user-defined-literal"};
+const Words LENIENCIES = {"-fno-strict-return",     "-fwrapv",
+                          "-Wno-register",          "-Wno-c++11-narrowing",
+                          "-Wno-invalid-constexpr", "-Wno-error=reserved-user-defined-literal"};
 
 void append(Words &words, const Words &more)
 {

@@ -71,8 +71,9 @@ Words clang_arguments(const Options &options, llvm::StringRef text)
     words.insert(words.end(), {"-ffp-contract=fast", "-fno-rounding-math", "-fno-strict-float-cast-overflow",
                                "-fcheck-new", "-vectorize-loops", "-vectorize-slp"});
     // clang 19 warns of the features that it finds itself on processors with AVX10
-    words.insert(words.end(), {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
-                               "-Wno-c++11-narrowing", "-Wno-error=reserved-user-defined-literal"});
+    words.insert(words.end(),
+                 {"-Wno-unknown-cuda-version", "-Wno-invalid-feature-combination", "-Wno-register",
+                  "-Wno-c++11-narrowing", "-Wno-invalid-constexpr", "-Wno-error=reserved-user-defined-literal"});
     words.insert(words.end(), {"-U", "__CUDA_ARCH__", "-D", "__CUDA_ARCH__=800", "-D", "__CUDACC__=1", "-D",
                                "__VGC_CPU__=1", "-D", "__GCC_HAVE_DWARF2_CFI_ASM=1"});
     add_folders(options, words);
