@@ -1,5 +1,5 @@
 /* Linking in a guest: PTX and CUDA C, by the driver's cuLink... and by nvJitLink; what is linked runs. argv[1]: a file
- * for the PTX. argv[2]: a file with the function that it calls, as mynvcc -cubin writes it. */
+ * for the PTX; argv[2]: what mynvcc has made of links.cu. */
 #include <nvJitLink.h>
 #include <nvrtc.h>
 #include <stdbool.h>
@@ -25,16 +25,12 @@ static const char CALLER[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
                              "}\n";
 static const char CALLEE[] = "extern \"C\" __device__ int twice(int x) { return FACTOR * x; }\n";
 
-static const char CUDA_CALLER[] = "extern \"C\" { __device__ int twice(int); extern __device__ int missing; }\n"
-                                  "extern \"C\" __global__ void k(int *p) { *p = twice(*p + missing); }\n";
-static const char VARIABLE[] = "extern \"C\" { __device__ int missing = 0; }\n";
-
-/* Relocatable code, which may lack functions and variables; to be freed. */
-static char *compile_part(const char *source, size_t *size)
+/* Relocatable code of the function that the caller lacks; to be freed. */
+static char *compile_callee(size_t *size)
 {
     nvrtcProgram program;
     const char *const options[] = {"-arch=sm_80", "-dc", "-DFACTOR=2"};
-    COMPILES(nvrtcCreateProgram(&program, source, "part.cu", 0, NULL, NULL));
+    COMPILES(nvrtcCreateProgram(&program, CALLEE, "twice.cu", 0, NULL, NULL));
     COMPILES(nvrtcCompileProgram(program, 3, options));
     COMPILES(nvrtcGetCUBINSize(program, size));
     char *image = malloc(*size);
@@ -43,12 +39,7 @@ static char *compile_part(const char *source, size_t *size)
     return image;
 }
 
-static char *compile_callee(size_t *size)
-{
-    return compile_part(CALLEE, size);
-}
-
-static void check_image(const void *image)
+static void check_image(const void *image, const char *name)
 {
     CUmodule module;
     CUfunction kernel;
@@ -56,7 +47,7 @@ static void check_image(const void *image)
     int value = 21;
     void *arguments[] = {&memory};
     DRIVES(cuModuleLoadData(&module, image));
-    DRIVES(cuModuleGetFunction(&kernel, module, "k"));
+    DRIVES(cuModuleGetFunction(&kernel, module, name));
     DRIVES(cuMemAlloc(&memory, sizeof(value)));
     DRIVES(cuMemcpyHtoD(memory, &value, sizeof(value)));
     DRIVES(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
@@ -75,7 +66,10 @@ static void check_driver(const char *path)
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[] = {log, (void *)sizeof(log)};
     char *callee = compile_callee(&callee_size);
+    log[0] = 'x';
     DRIVES(cuLinkCreate(2, options, values, &state));
+    CHECK(log[0] == '\0' && values[1] == NULL); /* nothing has been said yet */
+    values[1] = (void *)sizeof(log);
     CHECK(cuLinkComplete(state, &image, &size) == CUDA_ERROR_INVALID_VALUE); /* without inputs */
     DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path, 0, NULL, NULL));
     CHECK(cuLinkComplete(state, &image, &size) == CUDA_ERROR_INVALID_PTX);
@@ -84,7 +78,7 @@ static void check_driver(const char *path)
     DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_LIBRARY, "/nowhere/libcudadevrt.a", 0, NULL, NULL));
     DRIVES(cuLinkComplete(state, &image, &size));
     CHECK(size > 0);
-    check_image(image);
+    check_image(image, "k");
     DRIVES(cuLinkDestroy(state));
     CHECK(cuLinkDestroy(state) == CUDA_ERROR_INVALID_HANDLE);
     CHECK(cuLinkComplete(state, &image, &size) == CUDA_ERROR_INVALID_HANDLE);
@@ -98,16 +92,32 @@ static void check_driver(const char *path)
     free(callee);
 }
 
-static void check_files(const char *caller, const char *callee)
+/* Code that mynvcc has made, alone and with PTX that calls it. */
+static void check_mynvccs(const char *ptx, const char *path)
 {
     CUlinkState state;
-    void *image = NULL;
-    size_t size = 0;
-    DRIVES(cuLinkCreate(0, NULL, NULL, &state));
-    DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_PTX, caller, 0, NULL, NULL));
-    DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_CUBIN, callee, 0, NULL, NULL));
+    size_t size;
+    void *image;
+    static char log[4096], code[1 << 16];
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)sizeof(log)};
+    FILE *file = fopen(path, "rbe");
+    CHECK(file != NULL);
+    const size_t code_size = fread(code, 1, sizeof(code), file);
+    CHECK(fclose(file) == 0 && code_size > 8 && code_size < sizeof(code));
+    DRIVES(cuLinkCreate(2, options, values, &state));
+    DRIVES(cuLinkAddData(state, CU_JIT_INPUT_PTX, code, code_size, "code", 0, NULL, NULL));
     DRIVES(cuLinkComplete(state, &image, &size));
-    check_image(image);
+    check_image(image, "alone");
+    DRIVES(cuLinkAddFile(state, CU_JIT_INPUT_PTX, ptx, 0, NULL, NULL));
+    DRIVES(cuLinkComplete(state, &image, &size));
+    check_image(image, "k");
+    for (size_t cut = 8; cut < code_size; cut += cut < 40 ? 8 : code_size / 8)
+        CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, code, cut, "cut", 0, NULL, NULL) == CUDA_ERROR_INVALID_IMAGE);
+    CHECK(strstr(log, "'cut' is of no kind that can be linked (allowed: PTX, ") != NULL);
+    CHECK((size_t)values[1] == strlen(log) + 1);
+    CHECK(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "/nowhere/a.ptx", 0, NULL, NULL) == CUDA_ERROR_FILE_NOT_FOUND);
+    CHECK(strcmp(log, "error: cannot read '/nowhere/a.ptx'\n") == 0);
     DRIVES(cuLinkDestroy(state));
 }
 
@@ -143,7 +153,7 @@ static void check_nvjitlink(const char *path)
     LINKS(nvJitLinkGetLinkedCubin(link, image));
     CHECK(nvJitLinkGetLinkedPtxSize(link, &size) == NVJITLINK_ERROR_INVALID_INPUT);
     LINKS(nvJitLinkDestroy(&link));
-    check_image(image);
+    check_image(image, "k");
     CHECK(nvJitLinkCreate(&link, 2, unknown) == NVJITLINK_ERROR_UNRECOGNIZED_OPTION);
     CHECK(nvJitLinkCreate(&link, 0, NULL) == NVJITLINK_ERROR_MISSING_ARCH);
     CHECK(nvJitLinkCreate(&link, 2, ptx) == NVJITLINK_ERROR_INCOMPATIBLE_OPTIONS);
@@ -160,28 +170,6 @@ static void check_nvjitlink(const char *path)
     free(callee);
 }
 
-/* CUDA C that calls CUDA C of another program; alone it cannot be loaded. */
-static void check_parts(void)
-{
-    const char *const sources[] = {CUDA_CALLER, CALLEE, VARIABLE};
-    char *parts[3];
-    size_t sizes[3], size;
-    CUlinkState state;
-    CUmodule module;
-    void *image;
-    DRIVES(cuLinkCreate(0, NULL, NULL, &state));
-    for (int i = 0; i < 3; i++) {
-        parts[i] = compile_part(sources[i], &sizes[i]);
-        DRIVES(cuLinkAddData(state, CU_JIT_INPUT_CUBIN, parts[i], sizes[i], "part", 0, NULL, NULL));
-    }
-    CHECK(cuModuleLoadData(&module, parts[0]) != CUDA_SUCCESS);
-    DRIVES(cuLinkComplete(state, &image, &size));
-    check_image(image);
-    DRIVES(cuLinkDestroy(state));
-    for (int i = 0; i < 3; i++)
-        free(parts[i]);
-}
-
 int main(int argc, char **argv)
 {
     CUcontext context;
@@ -191,9 +179,8 @@ int main(int argc, char **argv)
     DRIVES(cuInit(0));
     DRIVES(cuCtxCreate(&context, 0, 0));
     check_driver(argv[1]);
-    check_files(argv[1], argv[2]);
+    check_mynvccs(argv[1], argv[2]);
     check_nvjitlink(argv[1]);
-    check_parts();
     DRIVES(cuCtxDestroy(context));
     puts("PASS");
     return 0;

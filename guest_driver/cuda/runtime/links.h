@@ -33,6 +33,8 @@ struct rt_link {
 CUresult rt_link_add(struct rt_link *link, const char *name, const void *bytes, size_t size);
 /* Likewise, of a file. */
 CUresult rt_link_add_file(struct rt_link *link, const char *path);
+/* Writes why an input was refused, if its code alone says too little. */
+void rt_link_explain(CUresult result, const char *name, struct rt_text *words);
 /* Makes the image, and has the device load it once: what it says is written to the logs of `jit`, and to `words` unless
  * that is NULL. */
 CUresult rt_link_complete(struct rt_link *link, struct rt_device *device, const struct rt_jit *jit,

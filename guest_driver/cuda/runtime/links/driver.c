@@ -29,8 +29,21 @@ CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values, 
         return CUDA_ERROR_OUT_OF_MEMORY;
     state->magic = MAGIC;
     state->jit = jit;
+    rt_write_jit_log(&state->jit, false, ""); /* programs read both logs after a call that writes none */
+    rt_write_jit_log(&state->jit, true, "");
     *out = state;
     return CUDA_SUCCESS;
+}
+
+/* Writes to the link's log why an input was refused. */
+static CUresult added(CUlinkState state, const char *name, CUresult result)
+{
+    struct rt_text words = {.bytes = NULL};
+    rt_link_explain(result, name, &words);
+    if (words.len > 0)
+        rt_write_jit_log(&state->jit, true, words.bytes);
+    rt_text_free(&words);
+    return result;
 }
 
 CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
@@ -45,7 +58,7 @@ CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_
         return CUDA_ERROR_INVALID_HANDLE;
     if (data == NULL || rt_take_jit_options(count, options, values, &jit) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
-    return rt_link_add(&state->link, name, data, size);
+    return added(state, name, rt_link_add(&state->link, name, data, size));
 }
 
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
@@ -60,7 +73,7 @@ CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
         return CUDA_ERROR_INVALID_HANDLE;
     if (path == NULL || rt_take_jit_options(count, options, values, &jit) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
-    return rt_link_add_file(&state->link, path);
+    return added(state, path, rt_link_add_file(&state->link, path));
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **image, size_t *size)

@@ -7,7 +7,8 @@
 #include "blob.h"
 #include "runtime.h"
 
-enum { MAX_NAME = 200, MAX_OPTIONS_BYTES = 16 << 10, PADDING = 128 }; /* headers of images that end early may be read */
+enum { MAX_NAME = 200, MAX_OPTIONS_BYTES = 16 << 10 };
+enum { PADDING = 128 }; /* behind an image, whose header may be read although it ends early */
 
 /* The device's runtime has no code of its own here: kernels launch kernels without it. */
 static bool is_device_runtime(const char *name)
@@ -16,13 +17,44 @@ static bool is_device_runtime(const char *name)
     return strncmp(slash == NULL ? name : slash + 1, "libcudadevrt", strlen("libcudadevrt")) == 0;
 }
 
+static bool is_mynvccs(const char *bytes)
+{
+    return memcmp(bytes, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0;
+}
+
+/* Is what mynvcc has written whole: do its parts end within it, and its options with a NUL? */
+static bool is_whole(const char *bytes, size_t size)
+{
+    struct vgc_cuda_blob blob;
+    if (size < sizeof(blob))
+        return false;
+    memcpy(&blob, bytes, sizeof(blob));
+    const uint64_t words = (uint64_t)blob.name_len + blob.options_len, room = size - sizeof(blob);
+    return words <= room && blob.text_len <= room - words &&
+           (blob.options_len == 0 || bytes[sizeof(blob) + words - 1] == '\0');
+}
+
 static bool has_known_kind(const char *bytes, size_t size)
 {
     const void *image = bytes;
     uint64_t length;
-    const int kind = size < sizeof(uint32_t) ? -1 : rt_image_kind(&image, &length);
-    return kind == 0 || kind == VGC_SOURCE_PTX || kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUBIN ||
-           kind == VGC_SOURCE_FATBIN;
+    if (size < sizeof(uint32_t))
+        return false;
+    if (is_mynvccs(bytes))
+        return is_whole(bytes, size);
+    const int kind = rt_image_kind(&image, &length);
+    return kind == VGC_SOURCE_PTX || kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUBIN || kind == VGC_SOURCE_FATBIN;
+}
+
+void rt_link_explain(CUresult result, const char *name, struct rt_text *words)
+{
+    if (result == CUDA_ERROR_FILE_NOT_FOUND)
+        rt_text_print(words, "error: cannot read '%s'\n", name);
+    else if (result == CUDA_ERROR_INVALID_IMAGE)
+        rt_text_print(words,
+                      "error: '%s' is of no kind that can be linked (allowed: PTX, cubins, fat binaries, what this "
+                      "toolkit's NVRTC and nvcc make)\n",
+                      name == NULL ? "input" : name);
 }
 
 CUresult rt_link_add(struct rt_link *link, const char *name, const void *bytes, size_t size)
@@ -76,43 +108,38 @@ static void write_name(char name[MAX_NAME + 32], const struct rt_link_input *inp
 
 struct unit { /* what a unit's description points to */
     char name[MAX_NAME + 32];
-    char options[MAX_OPTIONS_BYTES];
+    char options[MAX_OPTIONS_BYTES]; /* of a container */
     const char **list;
 };
 
-/* Takes the source and its options out of a container of mynvcc's; the number of options. */
-static uint32_t take_blob(const struct rt_link_input *input, struct unit *unit, struct vgc_source_unit *source)
+/* Finds the text and the options of what mynvcc has written. */
+static const char *take_mynvccs(const struct rt_link_input *input, struct vgc_source_unit *source, uint32_t *count)
 {
     struct vgc_cuda_blob blob;
     memcpy(&blob, input->bytes, sizeof(blob));
     const char *options = input->bytes + sizeof(blob) + blob.name_len;
-    const uint64_t whole = sizeof(blob) + (uint64_t)blob.name_len + blob.options_len + blob.text_len;
-    source->text = whole > input->size || blob.options_len > sizeof(unit->options) ? NULL : options + blob.options_len;
-    if (source->text == NULL)
-        return 0;
+    source->text = options + blob.options_len;
     source->size = blob.text_len;
-    memcpy(unit->options, options, blob.options_len);
-    uint32_t count = 0;
     for (uint32_t i = 0; i < blob.options_len; i++)
-        count += options[i] == '\0';
-    return count;
+        *count += options[i] == '\0';
+    return options;
 }
 
 static bool describe(const struct rt_link_input *input, size_t index, struct unit *unit, struct vgc_source_unit *source)
 {
     uint32_t count = 0;
     write_name(unit->name, input, index);
+    const char *option = unit->options;
     *source = (struct vgc_source_unit){.name = unit->name, .text = input->bytes, .size = input->size};
-    if (rt_is_container(input->bytes)) {
+    if (is_mynvccs(input->bytes)) {
+        option = take_mynvccs(input, source, &count);
+    } else if (rt_is_container(input->bytes)) {
         source->text = rt_read_container(input->bytes, unit->options, sizeof(unit->options), &count);
         source->size = source->text == NULL ? 0 : strlen(source->text);
     }
-    if (memcmp(input->bytes, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0)
-        count = take_blob(input, unit, source);
     unit->list = calloc(count + 1u, sizeof(*unit->list));
     if (unit->list == NULL || source->text == NULL)
         return false;
-    const char *option = unit->options;
     for (uint32_t i = 0; i < count; i++) {
         unit->list[i] = option;
         option += strlen(option) + 1;

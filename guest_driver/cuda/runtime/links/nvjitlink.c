@@ -127,17 +127,13 @@ nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle *handle)
 
 static nvJitLinkResult added(nvJitLinkHandle link, const char *name, CUresult result)
 {
+    rt_link_explain(result, name, &link->errors);
     switch (result) {
     case CUDA_SUCCESS:
         return NVJITLINK_SUCCESS;
     case CUDA_ERROR_FILE_NOT_FOUND:
-        rt_text_print(&link->errors, "error: cannot read '%s'\n", name);
         return NVJITLINK_ERROR_INVALID_INPUT;
     case CUDA_ERROR_INVALID_IMAGE:
-        rt_text_print(&link->errors,
-                      "error: '%s' is of no kind that can be linked (allowed: PTX, cubins, fat binaries, what this "
-                      "toolkit's NVRTC makes)\n",
-                      name == NULL ? "input" : name);
         return NVJITLINK_ERROR_UNRECOGNIZED_INPUT;
     default:
         return NVJITLINK_ERROR_INTERNAL;
