@@ -65,7 +65,7 @@ nightly: EXCEPT_PASSED :=
 nightly: frameworks test ptx  ## as test and ptx, and tests that have run on sanitized code on ordinary code, too
 
 .PHONY: frameworks
-frameworks: setup  ## install Triton, numba and tinygrad (2 GB) for tests that compile their kernels anew
+frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for tests that run them or compile their kernels anew
 	@$(PYTHON) -m tools.frameworks
 
 .PHONY: ptx

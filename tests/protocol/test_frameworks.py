@@ -29,6 +29,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
     [
         ("matmul_numba", "", "4608 elements of the product are right\n"),
         ("kernels_triton", "", "softmax is right\nthe product of matrices is right\n"),
+        ("arrays_pycuda", "", "arrays, kernels of elements, a reduction and a kernel in CUDA C are right\n"),
         ("train_tinygrad", "CUDA", "CUDA: the loss fell from "),
         ("train_tinygrad", "CUDA:PTX", "CUDA: the loss fell from "),
     ],
