@@ -73,9 +73,10 @@ def test_programs_compile_and_run(host: GuestHost, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 
-def test_programs_are_linked_and_run(host: GuestHost, tmp_path: Path) -> None:
-    mynvcc, code = LIB64.parent / "bin/mynvcc", tmp_path / "code.ptx"
-    options = ["-ptx", "-rdc=true", "-DFACTOR=2"]
+@pytest.mark.parametrize("form", ["-ptx", "-cubin"])
+def test_programs_are_linked_and_run(host: GuestHost, tmp_path: Path, form: str) -> None:
+    mynvcc, code = LIB64.parent / "bin/mynvcc", tmp_path / "code"
+    options = [form, "-rdc=true", "-DFACTOR=2"]
     subprocess.run([mynvcc, *options, SOURCES / "links.cu", "-o", code], check=True, timeout=HANGS_AFTER_S)
     done = host.run(build("links", tmp_path, "-lnvJitLink", "-lnvrtc", "-lcuda"), tmp_path / "caller.ptx", code)
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
