@@ -198,7 +198,7 @@ int __vgc_printf(const char *format, ...)
 
 /* Conversions that vprintf() takes, as CUDA's, and the slots that they may need: for width, precision and a value of
  * two slots. */
-enum { MAX_CONVERSIONS = 32, MAX_SLOTS = 4 * MAX_CONVERSIONS };
+enum { MAX_CONVERSIONS = 32, MAX_SLOTS = 4 * MAX_CONVERSIONS, MAX_TEXT = 1023 };
 
 /* Reads one argument of vprintf(): of 4 or 8 bytes, at a multiple of its size. */
 static uint64_t unpack_one(const char **packed, bool is_wide)
@@ -211,11 +211,16 @@ static uint64_t unpack_one(const char **packed, bool is_wide)
     return value;
 }
 
-/* Copies the packed arguments of vprintf() to slots of eight bytes, as functions find them on the stack. */
+/* Copies the packed arguments of vprintf() to slots of eight bytes, as functions find them on the stack. False: there
+ * are too many. */
 static bool unpack(const char *format, const char *packed, uint64_t *slots)
 {
     int conversions = 0;
     while ((format = strchr(format, '%')) != NULL) {
+        if (format[1] == '%') {
+            format += 2;
+            continue;
+        }
         if (++conversions > MAX_CONVERSIONS)
             return false;
         bool is_wide = false;
@@ -237,15 +242,18 @@ static bool unpack(const char *format, const char *packed, uint64_t *slots)
     return true;
 }
 
-/* printf() of a PTX module, whose arguments are in memory. */
+/* printf() of a PTX module, whose arguments are in memory. As in CUDA, a format with more than it takes is printed as
+ * it is. */
 int __vgc_vprintf(const char *format, const void *packed)
 {
     uint64_t slots[MAX_SLOTS] = {0};
     va_list given;
     if (format == NULL)
         return -1;
-    if (!unpack(format, packed, slots))
-        return -2;
+    if (!unpack(format, packed, slots)) {
+        const size_t len = strnlen(format, MAX_TEXT);
+        return cpu_print(cpu_current_pe(), format, (uint32_t)len) < 0 ? -2 : 0;
+    }
     /* all arguments on the stack [System V ABI for x86-64, 3.5.7] */
     given[0].gp_offset = 48;
     given[0].fp_offset = 176;
