@@ -139,3 +139,11 @@ def test_the_hosts_own_headers_are_not_taken_from_the_guest(host: GuestHost, tmp
         "#include <cuda_fp16.h>\n#include <stdint.h>\n__device__ uint32_t f(__half x) { return uint32_t(float(x)); }\n"
     )
     assert looked(host, tmp_path, source, f"-I{tmp_path}", "-I/usr/include") == "0 "
+
+
+def test_half_floats_of_a_package_are_not_taken_from_the_guest(host: GuestHost, tmp_path: Path) -> None:
+    """Some packages, as numba, have a folder with these headers of NVIDIA's alone."""
+    for name in ("cuda_fp16.h", "cuda_bf16.h"):
+        (tmp_path / name).write_text("#error taken from the guest\n")
+    source = "#include <cuda_bf16.h>\n__device__ float f(__nv_bfloat16 x) { return x; }\n"
+    assert looked(host, tmp_path, source, f"-I{tmp_path}") == "0 "

@@ -41,8 +41,8 @@ class UnitSymbols
     };
     using Named = std::pair<const std::string, Definition>;
     void define(llvm::GlobalValue &value, llvm::GlobalObject &object, const std::string &unit);
-    /// What a declaration stands for, and the name of it in IR; nullptr: no unit defines it. Names such as __f
-    /// differ in the IR of PTX.
+    /// What a declaration stands for, and the name of it in IR; nullptr: no unit defines it. In the IR of PTX, names
+    /// that begin with two underscores have a prefix.
     const Named *find(const llvm::GlobalObject &declared) const;
     /// Each says on stderr how an object differs from what another unit defines by its name.
     void compare(const llvm::Function &function, const Definition &definition, const std::string &unit);
