@@ -123,7 +123,7 @@ _NO_FILE: Final = re.compile(
 
 _WAIVED: Final = re.compile(r"\bwaiv(?:ed|ing)\b|waiving", re.IGNORECASE)
 _LACKS: Final = re.compile(
-    r"^.*\b(?:do(?:es)? not support|not supported|No CUDA devices support|requires? a device|GPUs are required)\b.*$",
+    r"^.*\b(?:do(?:es)?(?: not|n't) support|not supported|No CUDA devices support|requires? a device|GPUs are required)\b.*$",
     re.MULTILINE,
 )
 _WAIVES: Final = 2
