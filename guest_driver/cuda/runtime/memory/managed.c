@@ -270,8 +270,9 @@ static bool resolve(void *address, bool writes)
     struct rt_block *block = rt_managed_block(address);
     bool resolved = block != NULL;
     size_t first = resolved ? (size_t)((uint8_t *)address - block->begin) / block->granule : 0;
-    if (resolved && block->sides[first] != RT_ON_HOST) { /* else another thread was faster */
-        size_t end = run_end(block, first, RT_MIN(first + run_length(block, first), block->num_granules));
+    if (resolved && block->sides[first] != RT_ON_HOST) {        /* else another thread was faster */
+        const size_t wanted = first + run_length(block, first); /* which grows with each call */
+        const size_t end = run_end(block, first, RT_MIN(wanted, block->num_granules));
         block->expected = end;
         if (block->sides[first] == RT_SHARED) {
             resolved = set_state(block, first, end, RT_ON_HOST);
