@@ -116,7 +116,14 @@ def test_headers_of_other_packages_do_not_exist() -> None:
 def test_cub_is_seen_without_its_neighbours() -> None:
     """NVIDIA's wheels have the libraries beside headers that are not for guests."""
     source = "#include <cub/block/block_reduce.cuh>\n"
-    names = ("cudaEGL.h", "../cudaEGL.h", "../cuda_egl_interop.h", "../nvrtc.h", "../../lib", "../../../__init__.py")
+    names = (
+        "cudaEGL.h",
+        "../cudaEGL.h",
+        "../cuda_egl_interop.h",
+        "../nvPTXCompiler.h",
+        "../../lib",
+        "../../../__init__.py",
+    )
     asked = "".join(
         f"#if __has_include(<{name}>) || __has_include(<cub/../{name}>)\n#error seen {name}\n#endif\n" for name in names
     )
