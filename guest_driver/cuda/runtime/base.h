@@ -17,6 +17,21 @@
 
 enum { RT_MAX_DEVICES = 16, RT_MAX_STREAMS = 64 };
 
+/* Function of an interface that programs find by its name; table.awk writes the tables. */
+struct rt_named_function {
+    const char *name;
+    const void *function;
+};
+
+/* NULL: the table does not have it. */
+static inline void *rt_find_function(const struct rt_named_function *table, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_strcmp(table[i].name, name) == 0)
+            return (void *)(uintptr_t)table[i].function;
+    return NULL;
+}
+
 struct rt_copy;
 struct rt_device;
 struct rt_fill;

@@ -185,13 +185,8 @@ void rt_forget_references(CUmodule module);
 
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 
-struct rt_driver_name {
-    const char *name;
-    const void *function;
-};
-
 /* All functions, and what else they are called; written by table.awk. */
-extern const struct rt_driver_name RT_DRIVER_NAMES[];
+extern const struct rt_named_function RT_DRIVER_NAMES[];
 extern const size_t RT_NUM_DRIVER_NAMES;
 
 /* The function of the driver API with that name; NULL: it has no such function. libcuda.so.1 asks for all of them. */

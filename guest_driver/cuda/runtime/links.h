@@ -43,13 +43,8 @@ void rt_link_free(struct rt_link *link);
 
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 
-struct rt_link_name {
-    const char *name;
-    const void *function;
-};
-
 /* Written by table.awk. */
-extern const struct rt_link_name RT_LINK_NAMES[];
+extern const struct rt_named_function RT_LINK_NAMES[];
 extern const size_t RT_NUM_LINK_NAMES;
 
 /* nvJitLink's function with that name; NULL: it has no such function. */

@@ -86,13 +86,8 @@ const char *rt_read_container(const char *image, char *options, size_t room, uin
 
 /* ---- names.c ----------------------------------------------------------------------------------------------------- */
 
-struct rt_rtc_name {
-    const char *name;
-    const void *function;
-};
-
 /* Written by table.awk. */
-extern const struct rt_rtc_name RT_RTC_NAMES[];
+extern const struct rt_named_function RT_RTC_NAMES[];
 extern const size_t RT_NUM_RTC_NAMES;
 
 /* NVRTC's function with that name; NULL: it has no such function. */

@@ -1,5 +1,5 @@
 # Writes the table of an interface's functions: names that the objects define (first file) and that `pattern` fits, and
-# further names of them (aliases.txt). The table is called `table`, its type is `type`. With `list` set, the names alone.
+# further names of them (aliases.txt). The table is called `table`. With `list` set, the names alone.
 FNR == NR {
     if ($1 ~ pattern) {
         functions[++count] = $1
@@ -27,7 +27,7 @@ END {
     for (i = 1; i <= count; i++) {
         print "extern const char target_" functions[i] "[] __asm__(\"" functions[i] "\");"
     }
-    print "const struct " type " RT_" table "[] = {"
+    print "const struct rt_named_function RT_" table "[] = {"
     for (i = 1; i <= count; i++)
         print "    {\"" functions[i] "\", target_" functions[i] "},"
     for (name in aliases)

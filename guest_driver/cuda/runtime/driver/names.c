@@ -8,10 +8,7 @@ enum { MAX_NAME = 128 };
 
 void *vgc_driver_function(const char *name)
 {
-    for (size_t i = 0; i < RT_NUM_DRIVER_NAMES; i++)
-        if (strcmp(RT_DRIVER_NAMES[i].name, name) == 0)
-            return (void *)(uintptr_t)RT_DRIVER_NAMES[i].function;
-    return NULL;
+    return rt_find_function(RT_DRIVER_NAMES, RT_NUM_DRIVER_NAMES, name);
 }
 
 /* Forms of functions that differ from those before them, and CUDA's version that brought them; the newest first. All

@@ -19,8 +19,5 @@ void *vgc_nvjitlink_function(const char *name)
 {
     char plain[MAX_NAME];
     take_release_off(plain, name);
-    for (size_t i = 0; i < RT_NUM_LINK_NAMES; i++)
-        if (strcmp(RT_LINK_NAMES[i].name, plain) == 0)
-            return (void *)(uintptr_t)RT_LINK_NAMES[i].function;
-    return NULL;
+    return rt_find_function(RT_LINK_NAMES, RT_NUM_LINK_NAMES, plain);
 }

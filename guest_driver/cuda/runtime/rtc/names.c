@@ -1,14 +1,9 @@
 /* Functions of NVRTC by name, and results by number. */
-#include <string.h>
-
 #include "runtime.h"
 
 void *vgc_nvrtc_function(const char *name)
 {
-    for (size_t i = 0; i < RT_NUM_RTC_NAMES; i++)
-        if (strcmp(RT_RTC_NAMES[i].name, name) == 0)
-            return (void *)(uintptr_t)RT_RTC_NAMES[i].function;
-    return NULL;
+    return rt_find_function(RT_RTC_NAMES, RT_NUM_RTC_NAMES, name);
 }
 
 const char *nvrtcGetErrorString(nvrtcResult result)
