@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -9,8 +10,12 @@ _LAUNCHER: Final = "vgc-launch"
 
 
 def children(pid: int) -> list[int]:
-    """Ids of the children of a process's first thread."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Ids of a process's children, whichever of its threads started them."""
+    while True:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        # Where one ends meanwhile, another inherits its children, and may have been read before.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
 def launchers(daemon: int) -> list[int]:

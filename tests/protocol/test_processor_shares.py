@@ -15,6 +15,7 @@ from tests.fakes import cgroup_home
 from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.vm import REGION_BYTES, FakeVm
+from tests.processes import children
 from tests.protocol.hostile_guest import PES, Guest, Guests, both_guests, vgcd, vgcd_sockets
 from tests.protocol.test_reload import Host, control_of, controlled, serving
 from tests.protocol.test_vgcd import wait_for
@@ -310,12 +311,6 @@ def test_cores_of_its_own_count_from_a_vm_s_next_frontend_on(tmp_path: Path) -> 
         with FakeVm(running.socket("a")) as again:
             again.frontend.wait_health(Health.READY)
             assert cores_of(worker_pid(running), elements=True) == {frozenset({last})}
-
-
-def children(pid: int) -> set[int]:
-    """Processes that this one has started."""
-    found = [(task / "children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return {int(child) for some in found for child in some}
 
 
 def worker_pids() -> list[int]:
