@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools import debian
+from tools import debian, ext4
 from tools.common import cache_folder, digest_of, locked, say
 
 SUITE: Final = "trixie"
@@ -53,9 +53,6 @@ UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/shar
 ALTERNATIVES: Final = {"c++": "g++", "cc": "gcc"}
 """Names of programs that Debian links through update-alternatives."""
 
-SPARE_BYTES: Final = 16 << 20
-BLOCK_BYTES: Final = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class Base:
@@ -73,7 +70,7 @@ DEVELOPMENT: Final = Base("development", (*PACKAGES, *COMPILERS, *ESSENTIALS), U
 
 def folder(base: Base = RUNTIME) -> Path:
     """Folder with kernel, early modules and base file system; built if this file or its helpers changed."""
-    sources = [Path(__file__), Path(debian.__file__)]
+    sources = [Path(module) for module in (__file__, debian.__file__, ext4.__file__)]
     built = cache_folder() / f"{base.name}-{digest_of(sources)}"
     with locked(cache_folder() / f"{base.name}.lock"):
         if not built.exists():
@@ -101,7 +98,7 @@ def _build(base: Base, folder: Path) -> None:
         shutil.rmtree(root / name, ignore_errors=True)
     _finish_root(root)
     _compile_python(root)
-    _make_ext4(root, partial / "base.ext4")
+    ext4.make(root, partial / "base.ext4")
     shutil.rmtree(root)
     partial.rename(folder)
 
@@ -154,10 +151,3 @@ def _compile_python(root: Path) -> None:
     argv += ["-m", "compileall", "-qq", "-s", root, "-p", "/", "--invalidation-mode", "unchecked-hash"]
     folders = [root / "usr/lib" / python.name, root / "usr/lib/python3/dist-packages"]
     subprocess.run([*argv, *folders], env={"PYTHONHOME": str(root / "usr")}, check=True)
-
-
-def _make_ext4(root: Path, image: Path) -> None:
-    blocks = sum(-(-path.lstat().st_size // BLOCK_BYTES) + 1 for path in root.rglob("*"))
-    size_bytes = blocks * BLOCK_BYTES * 11 // 10 + SPARE_BYTES
-    argv: list[str | Path] = ["/sbin/mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, image]
-    subprocess.run([*argv, f"{size_bytes // 1024}k"], stdout=subprocess.DEVNULL, check=True)

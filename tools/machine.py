@@ -57,6 +57,11 @@ class Device:
             os.close(descriptor)
 
 
+def disk(image: Path) -> list[str]:
+    """Gives a guest a read-only disk with the file system in `image`. The first, /dev/vda, is the machine's own."""
+    return ["-drive", f"if=virtio,format=raw,readonly=on,file={image}"]
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Machine that boots the guest image, with the accelerator that works on this host."""
@@ -90,7 +95,7 @@ class Machine:
             *("-smp", str(self.cpus), "-m", str(self.memory_mib)),
             *("-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs)),
             *("-append", f"{CONSOLE} {kernel_arguments}"),
-            *("-drive", f"if=virtio,format=raw,readonly=on,file={self.files.base}"),
+            *disk(self.files.base),
         ]
 
     def _ram(self) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools import installation
 from tools.common import REPOSITORY, die, say
-from tools.machine import SHELL, machine
+from tools.machine import SHELL, disk, machine
 
 NAME = "demo"
 
@@ -30,7 +30,7 @@ def drive(paths: Sequence[Path], folder: Path) -> list[str]:
     with tarfile.open(packed, "w") as archive:
         for path in paths:
             archive.add(path.resolve(), path.resolve().name, filter=_without_git)
-    return ["-drive", f"if=virtio,format=raw,readonly=on,file={packed}"]
+    return disk(packed)
 
 
 def _without_git(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

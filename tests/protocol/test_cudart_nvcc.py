@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.protocol.cuda_host import Settings, cuda_link
 from tests.protocol.cudart_rig import LIBRARIES
 from tests.protocol.guest_host import guest_host
+from tests.wheels import nvcc
 
 MAIN: Final = r"""
 #include <cstdio>
@@ -37,15 +37,6 @@ extern "C" __global__ void add_one(unsigned *data, unsigned count) {
     if (i < count) data[i]++;
 }
 """
-
-
-def nvcc() -> Path:
-    """The wheel's compiler. Skips if it is not installed."""
-    found = importlib.util.find_spec("nvidia")
-    for folder in found.submodule_search_locations or () if found is not None else ():
-        for path in Path(folder).glob("cu13/bin/nvcc"):
-            return path
-    pytest.skip("nvcc 13 is not installed (wheel nvidia-cuda-nvcc)")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from typing import Final, Self
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.vm.agent import Agent, AgentError, Answer
 from tests.vm.qmp import Qmp, QmpError
-from tools.machine import PANIC_ENDS_QEMU, Device, machine
+from tools.machine import PANIC_ENDS_QEMU, Device, disk, machine
 
 BOOT_SECONDS: Final = HANGS_AFTER_S
 """Far more than a boot takes anywhere (5 s under emulation): reaching it means that the guest is stuck."""
@@ -69,8 +70,10 @@ class Guest:
         cpus: int = 2,
         shared_ram: bool = False,
         development: bool = False,
+        disks: Sequence[Path] = (),
     ) -> None:
         self.devices = devices
+        self.disks = disks
         self.machine = machine(memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram, development=development)
         self._stack = ExitStack()
 
@@ -178,6 +181,8 @@ class Guest:
             argv = self.machine.argv(PANIC_ENDS_QEMU)
             argv += ["-serial", f"file:{self.folder / 'serial.log'}", *_control_argv(qmp_peer, agent_peer)]
             passed = [qmp_peer, agent_peer]
+            for image in self.disks:
+                argv += disk(image)
             for device in self.devices:
                 region = handed.enter_context(device.region())
                 argv += device.argv(region)

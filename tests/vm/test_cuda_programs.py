@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import pytest
 
 from tests.vm.harness import CommandError
 from tests.vm.workbench import Workbench, needs_toolkit
+from tests.wheels import nvcc
 from tools import installation
 from tools.common import REPOSITORY
 from vhost_backend.engines.cpu import cccl
@@ -156,6 +158,18 @@ def test_a_program_of_the_driver_api_loads_its_module_in_a_guest(workbench: Work
     workbench.copy(program)
     workbench.copy(module)
     assert re.search("^1048576 sums are right$", workbench.run("./driver vector_add.cubin").stdout, flags=re.MULTILINE)
+
+
+@needs_toolkit
+def test_a_program_that_nvidias_compiler_has_built_runs_as_it_is(workbench: Workbench, tmp_path: Path) -> None:
+    compiler = nvcc()
+    (tmp_path / "libcudart.so").symlink_to(installation.TOOLKIT / "lib64" / "libcudart.so.13")
+    shutil.copytree(EXAMPLES / "cuda" / "nvcc", tmp_path / "nvcc")
+    shutil.copy(EXAMPLES / "cuda" / "vector_add.cu", tmp_path)
+    words: list[str | Path] = ["make", "-C", tmp_path / "nvcc", f"NVCC={compiler}", f"NVCCFLAGS=-O2 -L{tmp_path}"]
+    subprocess.run(words, check=True)
+    workbench.copy(tmp_path / "nvcc" / "vector_add")
+    assert re.search("^[0-9]+ sums are right$", workbench.run("./vector_add").stdout, flags=re.MULTILINE)
 
 
 @needs_toolkit
