@@ -47,6 +47,65 @@ print(result, log.value.decode(), end="")
 """
 
 
+FORKS: Final = r"""
+import ctypes, os, sys
+driver, nvrtc, linker = (ctypes.CDLL(path) for path in sys.argv[1:])
+
+def compile(source):
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"a.cu", 0, None, None) == 0
+    result = nvrtc.nvrtcCompileProgram(program, 0, None)
+    assert nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)) == 0
+    log = ctypes.create_string_buffer(size.value)
+    assert nvrtc.nvrtcGetProgramLog(program, log) == 0
+    assert result == 0, log.value.decode()
+    assert nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size)) == 0
+    image = ctypes.create_string_buffer(size.value)
+    assert nvrtc.nvrtcGetPTX(program, image) == 0
+    return image
+
+def link(image):
+    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
+    options = (ctypes.c_char_p * 1)(b"-arch=sm_80")
+    assert linker.__nvJitLinkCreate_12_0(ctypes.byref(handle), 1, options) == 0
+    assert linker.__nvJitLinkAddData_12_0(handle, 2, image, ctypes.c_size_t(len(image)), b"a") == 0
+    assert linker.__nvJitLinkComplete_12_0(handle) == 0
+    assert linker.__nvJitLinkGetLinkedCubinSize_12_0(handle, ctypes.byref(size)) == 0
+    linked = ctypes.create_string_buffer(size.value)
+    assert linker.__nvJitLinkGetLinkedCubin_12_0(handle, linked) == 0
+    return linked
+
+def in_a_child(work):
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(theirs, work())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as found:
+        image = found.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return image
+
+def grandchild():
+    return in_a_child(lambda: link(compile(b'extern "C" __global__ void second(int *x) { *x = 2; }')))
+
+context, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+assert driver.cuCtxSynchronize() == 0
+first = in_a_child(lambda: compile(b'extern "C" __global__ void first(int *x) { *x = 1; }'))
+refused = in_a_child(lambda: b"%d" % driver.cuCtxSynchronize())
+second = in_a_child(grandchild)
+for name, image in ((b"first", first), (b"second", second)):
+    assert driver.cuModuleLoadData(ctypes.byref(module), image) == 0
+    assert driver.cuModuleGetFunction(ctypes.byref(kernel), module, name) == 0
+print(refused.decode())
+"""
+"""A process that uses CUDA has its children compile and link, and loads what they make."""
+
+
 def build(name: str, folder: Path, *libraries: str) -> Path:
     """Builds ``tests/cudart/NAME.c`` with libraries of the toolkit."""
     program = folder / name
@@ -87,6 +146,12 @@ def test_each_library_tells_its_release_and_compiles_alone(host: GuestHost, sona
     major, minor = VERSIONS[soname]
     done = host.python("-c", ASKS, LIB64 / f"libnvrtc.so.{soname}")
     assert (done.returncode, done.stdout) == (0, f"{major} {minor} 0 \n"), done.stderr
+
+
+def test_children_of_a_process_that_uses_the_device_compile_and_link(host: GuestHost) -> None:
+    libraries = [LIB64 / name for name in ("libcuda.so.1", "libnvrtc.so.13", "libnvJitLink.so.13")]
+    done = host.python("-c", FORKS, *libraries)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr  # CUDA_ERROR_NOT_INITIALIZED
 
 
 def test_without_a_device_the_log_says_so() -> None:

@@ -62,6 +62,8 @@ extern _Thread_local bool rt_has_called;
 int rt_opened_devices(void);
 /* The device without opening it; NULL if it does not exist. */
 struct rt_device *rt_device_at(int ordinal);
+/* Opens a device that exists once more, for the caller alone, who closes it. Returns libvgc's result. */
+int rt_open_handle(int ordinal, struct vgc_device **opened);
 /* Takes what went wrong in detached work: makes it the sticky error. Returns the sticky error. */
 cudaError_t rt_settle(struct rt_device *device);
 /* Makes an error sticky if it is one of those that CUDA cannot go on from. Returns it. */

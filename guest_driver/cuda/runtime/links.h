@@ -36,7 +36,7 @@ CUresult rt_link_add_file(struct rt_link *link, const char *path);
 /* Writes why an input was refused, if its code alone says too little. */
 void rt_link_explain(CUresult result, const char *name, struct rt_text *words);
 /* Makes the image, and has the device load it once: what it says is written to the logs of `jit`, and to `words` unless
- * that is NULL. */
+ * that is NULL. Without a device, errors are found when the image is loaded. */
 CUresult rt_link_complete(struct rt_link *link, struct rt_device *device, const struct rt_jit *jit,
                           struct rt_text *words);
 void rt_link_free(struct rt_link *link);

@@ -147,16 +147,21 @@ __attribute__((destructor)) static void close_devices(void)
         close_device(&devices[i], is_alone);
 }
 
+int rt_open_handle(int ordinal, struct vgc_device **opened)
+{
+    struct vgc_options options;
+    vgc_options_init(&options);
+    if (places[ordinal].address[0] != '\0')
+        options.address = places[ordinal].address;
+    options.index = indices[ordinal];
+    return vgc_open(&options, opened);
+}
+
 /* With open_mutex. */
 static int open_device(struct rt_device *device)
 {
-    struct vgc_options options;
     struct vgc_device *opened;
-    vgc_options_init(&options);
-    if (places[device->ordinal].address[0] != '\0')
-        options.address = places[device->ordinal].address;
-    options.index = indices[device->ordinal];
-    int result = vgc_open(&options, &opened);
+    int result = rt_open_handle(device->ordinal, &opened);
     if (result == VGC_OK)
         result = vgc_info(opened, &device->info);
     if (result == VGC_OK)

@@ -201,7 +201,7 @@ CUresult rt_link_complete(struct rt_link *link, struct rt_device *device, const 
     CUresult result = link->num_inputs == 0   ? CUDA_ERROR_INVALID_VALUE
                       : link->num_inputs == 1 ? take_input(link)
                                               : pack(link);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && device != NULL)
         result = rt_try_image(device, link->image, jit, words);
     return result;
 }

@@ -161,11 +161,12 @@ nvJitLinkResult nvJitLinkAddFile(nvJitLinkHandle link, nvJitLinkInputType type, 
 
 nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle link)
 {
-    struct rt_device *device;
+    struct rt_device *device = NULL;
     struct rt_text words = {.bytes = NULL};
     if (!is_link(link))
         return NVJITLINK_ERROR_INVALID_INPUT;
-    CUresult result = RT_ASK(rt_device(rt_ordinal(), &device));
+    /* a child of a process that has used CUDA may link, and has no device */
+    CUresult result = rt_is_forked ? CUDA_SUCCESS : RT_ASK(rt_device(rt_ordinal(), &device));
     if (result == CUDA_SUCCESS)
         result = rt_link_complete(&link->link, device, &link->jit, &words);
     else

@@ -204,26 +204,33 @@ static void write_source(nvrtcProgram program, const struct rt_rtc_options *opti
     rt_text_add(text, program->source, strlen(program->source));
 }
 
+/* The device whose host compiles. */
+struct compiler {
+    struct vgc_device *device;
+    uint32_t engine_kind;
+    bool is_own; /* opened for one compilation */
+};
+
 /* Options for the compilation that shows errors. Relocatable code may lack functions, which a link adds: only the
  * software GPU, which links whole programs, must be told that. Code that is loaded must have all. */
-static bool checked_options(const struct rt_device *device, const struct rt_rtc_options *options,
+static bool checked_options(const struct compiler *compiler, const struct rt_rtc_options *options,
                             struct rt_words *checked)
 {
     for (size_t i = 0; i < options->passed.count; i++)
         rt_words_add(checked, "%s", options->passed.words[i]);
-    if (options->is_relocatable && device->info.engine_kind == RT_SOFTWARE_GPU)
+    if (options->is_relocatable && compiler->engine_kind == RT_SOFTWARE_GPU)
         rt_words_add(checked, "--allow-undefined");
     return !checked->has_failed;
 }
 
 /* Has the host compile, and unloads what it loaded: cuModuleLoadData() finds it in the host's cache. */
-static int compile(struct rt_device *device, nvrtcProgram program, const struct rt_text *text,
+static int compile(struct vgc_device *device, nvrtcProgram program, const struct rt_text *text,
                    const struct rt_words *options)
 {
     struct rt_progress progress;
     struct vgc_program *loaded = NULL;
     rt_progress_begin(&progress);
-    const int result = vgc_program_load(atomic_load(&device->device), VGC_SOURCE_CUDA, text->bytes, text->len,
+    const int result = vgc_program_load(device, VGC_SOURCE_CUDA, text->bytes, text->len,
                                         (const char *const *)options->words, (uint32_t)options->count, &loaded);
     rt_progress_end(&progress);
     if (result == VGC_OK) {
@@ -253,41 +260,68 @@ static nvrtcResult result_of(int result)
 }
 
 /* The calling thread's device, whatever the program's last error is. */
-static nvrtcResult find_device(nvrtcProgram program, struct rt_device **device)
+static nvrtcResult take_device(nvrtcProgram program, struct compiler *compiler)
 {
+    struct rt_device *device;
     const struct rt_visit visit = rt_visit_begin();
-    const cudaError_t error = rt_device(rt_ordinal(), device);
-    if (error != cudaSuccess)
+    const cudaError_t error = rt_device(rt_ordinal(), &device);
+    if (error == cudaSuccess)
+        *compiler = (struct compiler){atomic_load(&device->device), device->info.engine_kind, false};
+    else
         rt_text_print(&program->log, "nvrtc: error: the device that compiles cannot be used: %s\n",
                       cudaGetErrorString(error));
     (void)rt_visit_end(visit, error);
     return error == cudaSuccess ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
 }
 
-static nvrtcResult compile_with(nvrtcProgram program, struct rt_rtc_options *options)
+/* NVRTC works in children of a process that has used CUDA, which cannot use the parent's device: frameworks compile in
+ * several. Each compilation opens the device for itself there. */
+static nvrtcResult open_own(nvrtcProgram program, struct compiler *compiler)
 {
-    struct rt_device *device;
+    struct vgc_info info;
+    int result = rt_open_handle(rt_ordinal(), &compiler->device);
+    if (result == VGC_OK) {
+        compiler->is_own = true;
+        result = vgc_info(compiler->device, &info);
+        compiler->engine_kind = info.engine_kind;
+    }
+    if (result != VGC_OK)
+        rt_text_print(&program->log, "nvrtc: error: the device that compiles cannot be used: %s\n", vgc_last_error());
+    return result == VGC_OK ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
+}
+
+static nvrtcResult compile_on(const struct compiler *compiler, nvrtcProgram program, struct rt_rtc_options *options)
+{
     struct rt_text text = {.bytes = NULL};
     struct rt_words checked = {.words = NULL};
-    nvrtcResult result = find_device(program, &device);
-    if (result != NVRTC_SUCCESS)
-        return result;
-    if (device->info.engine_kind == RT_SOFTWARE_GPU) /* NVRTC of a GPU's host has it itself */
+    nvrtcResult result = NVRTC_SUCCESS;
+    if (compiler->engine_kind == RT_SOFTWARE_GPU) /* NVRTC of a GPU's host has it itself */
         rt_words_add(&options->passed, "-D__CUDACC_RTC__=1");
     if (options->is_relocatable)
         rt_words_add(&options->passed, "-rdc=true");
     add_names(program, &options->passed);
     write_source(program, options, &text);
-    if (text.has_failed || options->passed.has_failed || !checked_options(device, options, &checked))
+    if (text.has_failed || options->passed.has_failed || !checked_options(compiler, options, &checked))
         result = NVRTC_ERROR_OUT_OF_MEMORY;
     if (result == NVRTC_SUCCESS)
-        result = result_of(compile(device, program, &text, &checked));
+        result = result_of(compile(compiler->device, program, &text, &checked));
     rt_words_free(&checked);
     if (result == NVRTC_SUCCESS && !options->is_syntax_only)
         rt_write_container(&program->image, &options->passed, text.bytes);
     if (program->image.has_failed || program->log.has_failed)
         result = NVRTC_ERROR_OUT_OF_MEMORY;
     rt_text_free(&text);
+    return result;
+}
+
+static nvrtcResult compile_with(nvrtcProgram program, struct rt_rtc_options *options)
+{
+    struct compiler compiler = {.device = NULL};
+    nvrtcResult result = rt_is_forked ? open_own(program, &compiler) : take_device(program, &compiler);
+    if (result == NVRTC_SUCCESS)
+        result = compile_on(&compiler, program, options);
+    if (compiler.is_own)
+        vgc_close(compiler.device);
     return result;
 }
 
