@@ -15,6 +15,8 @@ from tests.frameworks.examples import EXAMPLES, Example
 from tests.protocol.guest_host import GuestHost, guest_host
 from tools import frameworks
 
+PROGRAMS: Final = Path("tests", "frameworks")
+ON_CUDA: Final = {"DEV": "CUDA"}
 TUTORIALS: Final = ("vectors", "matmul", "layer_norm", "attention")
 
 
@@ -32,6 +34,35 @@ def test_example_computes(host: GuestHost, tmp_path: Path, example: Example) -> 
 def test_kernels_of_tritons_tutorials_are_right(host: GuestHost, tmp_path: Path) -> None:
     found = output(host, tmp_path, "triton", "-m", "tests.frameworks.triton_tutorials")
     assert found.splitlines() == [f"check_{name}: right" for name in TUTORIALS]
+
+
+@pytest.mark.parametrize(
+    ("framework", "says"),
+    [
+        ("numba", "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
+        ("pycuda", "MemoryError: cuMemAlloc failed: out of memory"),
+        ("tinygrad", "MemoryError: Allocation of 4.00 GB failed on CUDA. Used: 3.91 KB"),
+    ],
+)
+def test_a_framework_sees_that_memory_is_out_and_goes_on(
+    host: GuestHost, tmp_path: Path, framework: str, says: str
+) -> None:
+    found = output(host, tmp_path, framework, PROGRAMS / f"memory_{framework}.py", settings=ON_CUDA)
+    assert says in found
+    assert found.endswith("computes after it\n")
+
+
+def test_a_child_of_a_framework_s_process_sees_cuda_s_error(host: GuestHost, tmp_path: Path) -> None:
+    found = output(host, tmp_path, "tinygrad", PROGRAMS / "forks_tinygrad.py", settings=ON_CUDA)
+    assert found == "CUDA Error 3, initialization error\nthe parent computes\n"
+
+
+def test_two_processes_compute_side_by_side(host: GuestHost, tmp_path: Path) -> None:
+    """Each has a context of its own."""
+    program = EXAMPLES[-1]
+    words = ("-m", "tests.frameworks.side_by_side", program.path)
+    found = output(host, tmp_path, program.framework, *words, settings=program.settings)
+    assert found.count(program.says) == 2
 
 
 def output(
