@@ -24,6 +24,7 @@ from guest_driver import (
     runner,
     shadow_run,
     smi,
+    trace_command,
 )
 from guest_driver.comparison import ATOL, RTOL
 from guest_driver.device import Device, DeviceInfo, Usage, devices, grant
@@ -67,14 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     shadow.add_argument("--rtol", type=float, default=RTOL, help=f"relative tolerance of floats (default: {RTOL:g})")
     shadow.add_argument("--atol", type=float, default=ATOL, help=f"absolute tolerance of floats (default: {ATOL:g})")
     shadow.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
-    exec_command.add_arguments(
-        commands.add_parser(
-            "exec",
-            help="run a program with this toolkit's CUDA in front of NVIDIA's, for frameworks in Python",
-            description=exec_command.HELP,
-            formatter_class=argparse.RawTextHelpFormatter,
-        )
-    )
+    _add_programs(commands)
     functions = commands.add_parser(
         "functions",
         help="show functions of this VM and the host; or those of a CUDA program that run on either side",
@@ -151,6 +145,26 @@ def _parser() -> argparse.ArgumentParser:
     measure = commands.add_parser("bench", help="measure latency, copies and launches")
     measure.add_argument("--seconds", type=float, default=1.0, help="time per row (default: 1)")
     return parser
+
+
+def _add_programs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the commands that run any program."""
+    exec_command.add_arguments(
+        commands.add_parser(
+            "exec",
+            help="run a program with this toolkit's CUDA in front of NVIDIA's, for frameworks in Python",
+            description=exec_command.HELP,
+            formatter_class=argparse.RawTextHelpFormatter,
+        )
+    )
+    trace_command.add_arguments(
+        commands.add_parser(
+            "trace",
+            help="run a program, and show its calls of CUDA, its requests and the device's work as a timeline",
+            description=trace_command.HELP,
+            formatter_class=argparse.RawTextHelpFormatter,
+        )
+    )
 
 
 def describe(info: DeviceInfo, usage: Usage) -> str:
@@ -286,8 +300,19 @@ def _exec(arguments: argparse.Namespace) -> int:
     if arguments.show:
         print(exec_command.show(arguments.cuda))
         return 0
-    program = arguments.program
-    return exec_command.run(program[1:] if program[:1] == ["--"] else program, arguments.cuda)
+    return exec_command.run(_program(arguments), arguments.cuda)
+
+
+def _program(arguments: argparse.Namespace) -> list[str]:
+    """The program after ``--``, which may be left out."""
+    words: list[str] = arguments.program
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    said, status = trace_command.run(_program(arguments), arguments.cuda, arguments.output, arguments.steps)
+    print(f"vgc trace: {said}", file=sys.stderr)
+    return status
 
 
 _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
@@ -297,6 +322,7 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "doctor": _doctor,
     "shadow": _shadow,
     "exec": _exec,
+    "trace": _trace,
     "functions": _functions,
     "register": _register,
     "unregister": _unregister,

@@ -32,13 +32,18 @@ _LOADED: Final = ("libcudart.so.{0}", "libcuda.so.1", "libnvrtc.so.{0}", "libnvJ
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what `vgc exec` understands."""
+    parser.add_argument("--show", action="store_true", help="print what is set for programs, for a shell, and run none")
+    add_program(parser)
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Adds a program, and the release of CUDA that it is for."""
     parser.add_argument(
         "--cuda",
         choices=RELEASES,
         default=RELEASES[0],
         help="release of CUDA that the program is for (default: %(default)s)",
     )
-    parser.add_argument("--show", action="store_true", help="print what is set for programs, for a shell, and run none")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
 

@@ -676,6 +676,10 @@ VGC_API int vgc_job_timing(struct vgc_job *job, struct vgc_timing *timing);
 VGC_API void vgc_job_release(struct vgc_job *job);       /* a job that still runs is freed when it ends */
 VGC_API void vgc_last_timing(struct vgc_timing *timing); /* of this thread's last finished job */
 
+/* Adds a call of an interface above this library, from `start_ns` of CLOCK_MONOTONIC until now, to what `vgc trace`
+ * shows; without that it does nothing. */
+VGC_API void vgc_trace_call(const char *name, uint64_t start_ns);
+
 /* First failure of a detached job since the last call, or VGC_OK; vgc_last_error() is then what the host said. */
 VGC_API int vgc_detached_failure(struct vgc_device *device);
 

@@ -19,8 +19,9 @@ enum { MAX_PATH_BYTES = 4096 };
 
 typedef void *find_function(const char *name);
 
-/* Has a program linked with libcudart_static.a export it, which a shared library must ask for. */
+/* Has a program linked with libcudart_static.a export them, which a shared library must ask for. */
 extern find_function FIND __attribute__((weak));
+extern vgc_trace_function vgc_trace_call __attribute__((weak));
 
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 
@@ -44,9 +45,15 @@ static void *absent(const char *name)
     return is_text ? (void *)(uintptr_t)no_text : (void *)(uintptr_t)no_runtime;
 }
 
+/* Of the runtime that is taken, for processes that are traced. */
+static vgc_trace_function *tell;
+
 static find_function *in(void *library)
 {
-    return (find_function *)(uintptr_t)dlsym(library, TEXT(FIND));
+    find_function *found = (find_function *)(uintptr_t)dlsym(library, TEXT(FIND));
+    if (found != NULL)
+        tell = (vgc_trace_function *)(uintptr_t)dlsym(library, "vgc_trace_call");
+    return found;
 }
 
 /* NULL: it is not there, or not ours. */
@@ -71,19 +78,74 @@ static find_function *load_own(void)
     return found;
 }
 
+/* ---- tracing ----------------------------------------------------------------------------------------------------- */
+
+/* The driver API tells programs addresses, of which calls are to be told, too. The oldest of the three functions has no
+ * `result`, and does not look at it. */
+#ifdef IS_DRIVER
+typedef int get_address(const char *name, void **function, int version, uint64_t flags, int *result);
+#define TRACED_GET_ADDRESS(form)                                                                                       \
+    static get_address *own_##form;                                                                                    \
+    static int traced_##form(const char *name, void **function, int version, uint64_t flags, int *result)              \
+    {                                                                                                                  \
+        const int error = own_##form(name, function, version, flags, result);                                          \
+        if (error == 0 && *function != NULL)                                                                           \
+            *function = vgc_traced_form(*function);                                                                    \
+        return error;                                                                                                  \
+    }
+TRACED_GET_ADDRESS(cuGetProcAddress)
+TRACED_GET_ADDRESS(cuGetProcAddress_v2)
+TRACED_GET_ADDRESS(cuGetProcAddress_v2_ptsz)
+#define REPLACE(form)                                                                                                  \
+    if (strcmp(name, #form) == 0) {                                                                                    \
+        own_##form = (get_address *)(uintptr_t)function;                                                               \
+        return (void *)(uintptr_t)traced_##form;                                                                       \
+    }
+#else
+#define REPLACE(form)
+#endif
+
+/* The function to which the step before `name` leads. */
+static void *traced_target(const char *name, void *function)
+{
+    (void)name;
+    REPLACE(cuGetProcAddress)
+    REPLACE(cuGetProcAddress_v2)
+    REPLACE(cuGetProcAddress_v2_ptsz)
+    return function;
+}
+
+static void trace(void **functions)
+{
+    if (tell == NULL || !vgc_is_traced())
+        return;
+    for (size_t i = 0; i < vgc_num_names; i++)
+        functions[i] = traced_target(vgc_names[i], functions[i]);
+    if (vgc_trace_with(tell, functions))
+        for (size_t i = 0; i < vgc_num_names; i++)
+            functions[i] = vgc_traced[i];
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
 static void find_all(void)
 {
     find_function *find = FIND;
+    tell = vgc_trace_call;
     if (find == NULL) /* libcudart may have been loaded later */
         find = in(RTLD_DEFAULT);
     for (size_t i = 0; find == NULL && i < sizeof(RUNTIMES) / sizeof(RUNTIMES[0]); i++)
         find = in_library(RUNTIMES[i], RTLD_NOLOAD);
     if (find == NULL)
         find = load_own();
+    void *functions[vgc_num_names];
     for (size_t i = 0; i < vgc_num_names; i++) {
         void *found = find != NULL ? find(vgc_names[i]) : NULL;
-        __atomic_store_n(&vgc_slots[i], found != NULL ? found : absent(vgc_names[i]), __ATOMIC_RELEASE);
+        functions[i] = found != NULL ? found : absent(vgc_names[i]);
     }
+    trace(functions);
+    for (size_t i = 0; i < vgc_num_names; i++)
+        __atomic_store_n(&vgc_slots[i], functions[i], __ATOMIC_RELEASE);
 }
 
 void *vgc_resolve(size_t index)

@@ -289,6 +289,8 @@ struct vgc_job {
     bool copy_on_error; /* the payload of an error is wanted too */
     uint64_t start_ns;
     uint64_t end_ns;
+    const char *name; /* for a trace: of the function, or NULL; so is the next */
+    int thread;
 };
 
 struct vgc_queue {
@@ -358,6 +360,16 @@ void vgc_job_recycle(struct vgc_job *job);
 void vgc_job_free_staging(struct vgc_job *job);
 /* Copies the response out of the slot, once, and checks it. */
 void vgc_job_read_response(struct vgc_job *job, const uint8_t *slot, uint32_t used_len);
+
+/* ---- trace.c: what `vgc trace` shows -------------------------------------------------------- */
+
+extern bool vgc_traces; /* set once, when the library is loaded */
+
+/* These do nothing unless `vgc_traces` is set. */
+void vgc_trace_name(struct vgc_job *job, const char *name); /* which it copies */
+void vgc_trace_sent(struct vgc_job *job);                   /* by this thread */
+void vgc_trace_answered(const struct vgc_job *job);
+void vgc_trace_slept(const struct vgc_queue *queue, uint64_t start_ns); /* this thread, until now */
 
 /* ---- queue.c: this process's queues --------------------------------------------------------- */
 

@@ -70,6 +70,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     result = begin_launch(&message, device, geometry, params, param_bytes, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
+    vgc_trace_name(message.job, function->short_name);
     struct vgc_body_launch body = {
         .function = function->entry->id,
         .shared_bytes = geometry->shared_bytes,
@@ -286,6 +287,7 @@ int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geome
         return result;
     message.job->staging = call.staging;
     message.job->copies = call.copies;
+    vgc_trace_name(message.job, name);
     put_head(&call, &message, name, geometry);
     result = add_buffers(&call, &message);
     if (result == VGC_OK) {

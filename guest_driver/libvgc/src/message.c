@@ -248,6 +248,7 @@ int vgc_message_send(struct vgc_message *message)
 
     pthread_mutex_lock(&queue->mutex);
     queue->slot_jobs[job->slot] = job;
+    vgc_trace_sent(job);
     job->start_ns = vgc_now_ns();
     int result = publish(message, chain, indirect ? table : NULL);
     if (result != VGC_OK)

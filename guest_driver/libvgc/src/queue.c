@@ -171,6 +171,7 @@ static void finish_job(struct vgc_queue *queue, struct vgc_job *job)
     if (job->detached && job->result != VGC_OK)
         keep_failure(queue->device, job);
     job->end_ns = vgc_now_ns();
+    vgc_trace_answered(job);
     free_slot(queue, job->slot);
     quota_give_back(queue->device);
     atomic_store_explicit(&job->done, true, memory_order_release);
@@ -216,7 +217,9 @@ static void wait_for_sleeper(struct vgc_queue *queue, uint64_t deadline_ns)
 {
     uint64_t until = VGC_MIN(deadline_ns, vgc_now_ns() + LONGEST_SLEEP_NS);
     struct timespec at = {(time_t)(until / VGC_NS_PER_S), (long)(until % VGC_NS_PER_S)};
+    uint64_t since_ns = vgc_traces ? vgc_now_ns() : 0;
     (void)pthread_cond_timedwait(&queue->changed, &queue->mutex, &at);
+    vgc_trace_slept(queue, since_ns);
 }
 
 static void sleep_for_all(struct vgc_queue *queue, uint64_t now_ns, uint64_t deadline_ns)
@@ -227,6 +230,7 @@ static void sleep_for_all(struct vgc_queue *queue, uint64_t now_ns, uint64_t dea
     if (!vgc_vq_enable_call(&queue->vq)) {
         pthread_mutex_unlock(&queue->mutex);
         transport->ops->wait(transport, queue->index, VGC_MIN(deadline_ns - now_ns, LONGEST_SLEEP_NS));
+        vgc_trace_slept(queue, now_ns);
         pthread_mutex_lock(&queue->mutex);
     }
     vgc_vq_disable_call(&queue->vq);

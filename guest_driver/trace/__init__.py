@@ -1,0 +1,1 @@
+"""``vgc trace``: what processes write down (`lines`), as a timeline (`perfetto`) and in numbers (`summary`)."""
