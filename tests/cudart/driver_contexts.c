@@ -72,6 +72,22 @@ static void attributes(CUdevice device)
     CHECK(value == 0);
 }
 
+/* Memory pools are devices': they need no context. */
+static void pools(CUdevice device)
+{
+    CUmemoryPool pool;
+    CUcontext none;
+    cuuint64_t bytes = 1 << 20;
+    OK(cuCtxGetCurrent(&none));
+    CHECK(none == NULL);
+    OK(cuDeviceGetDefaultMemPool(&pool, device));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes));
+    bytes = 0;
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes));
+    CHECK(bytes == 1 << 20);
+    OK(cuMemPoolTrimTo(pool, 0));
+}
+
 int main(void)
 {
     CUdevice device;
@@ -96,6 +112,7 @@ int main(void)
     ENDS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize());
     parameters(device);
     attributes(device);
+    pools(device);
 
     OK(cuCtxCreate(&first, 0, device));
     OK(cuCtxCreate(&second, CU_CTX_SCHED_SPIN, device));

@@ -163,6 +163,28 @@ def test_errors_are_explained_by_last_error(host: GuestHost, tmp_path: Path, cal
     assert says in host.python("-m", "guest_driver", "last-error").stdout
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("libpretends.so", True), ("libnvrtc.so.13", False)])
+def test_a_library_with_nvidias_runtime_inside_is_told_why_it_fails(
+    host: GuestHost, tmp_path: Path, name: str, is_told: bool
+) -> None:
+    """NVIDIA's compilers ask for the same tables, and go on without."""
+    source, library = tmp_path / "pretends.c", tmp_path / name
+    source.write_text(
+        "int cuGetExportTable(const void **, const void *);\n"
+        "int ask(void) { const void *table; char id[16]; return 2 * (cuGetExportTable(&table, id) - 1); }\n"
+    )
+    words: list[str | Path] = ["cc", "-shared", "-fPIC", "-o", library, source, f"-L{LIB64}", "-l:libcuda.so.1"]
+    subprocess.run(words, check=True, timeout=HANGS_AFTER_S)
+    code = (
+        "import ctypes, sys; ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL); ask = ctypes.CDLL(sys.argv[2]).ask\n"
+        "print(ask(), ask())"
+    )
+    done = host.python("-c", code, LIB64 / "libcuda.so.1", library)
+    assert done.stdout == "0 0\n"
+    said = f"virtio-gpu-compute: {library} has NVIDIA's CUDA runtime inside, which works with NVIDIA's driver only"
+    assert done.stderr.count(said) == is_told, done.stderr
+
+
 def test_without_a_runtime_beside_it_the_library_says_so(tmp_path: Path) -> None:
     lonely = tmp_path / "libcuda.so.1"
     lonely.write_bytes((LIB64 / "libcuda.so.1").read_bytes())

@@ -89,7 +89,13 @@ CUresult rt_visit_end(struct rt_visit visit, cudaError_t error);
         const struct rt_visit visit_ = rt_visit_begin();                                                               \
         rt_visit_end(visit_, (call));                                                                                  \
     })
-/* Likewise, for functions that do no more, in the current context. */
+/* Likewise, for functions that do no more, and need no context. */
+#define RT_OF_DRIVER(call)                                                                                             \
+    ({                                                                                                                 \
+        const CUresult ready_ = rt_check_driver();                                                                     \
+        ready_ == CUDA_SUCCESS ? RT_ASK(call) : ready_;                                                                \
+    })
+/* Likewise, in the current context. */
 #define RT_IN_CONTEXT(call)                                                                                            \
     ({                                                                                                                 \
         const CUresult entered_ = rt_enter_context(NULL, NULL);                                                        \

@@ -14,6 +14,8 @@ void rt_watch_forks(void);
 
 /* Says on standard error, once, if NVIDIA's libcudart is loaded, too. */
 void rt_look_for_others(void);
+/* Likewise, if the library that `caller` is an address of has NVIDIA's runtime inside. */
+void rt_tell_of_runtime_in(const void *caller);
 
 /* ---- shadow.c: copies for `vgc shadow` --------------------------------------------------------------------------- */
 

@@ -136,6 +136,7 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
     if (table != NULL)
         *table = NULL;
     (void)id;
+    rt_tell_of_runtime_in(__builtin_return_address(0));
     return RT_ASK(rt_explain(cudaErrorInvalidValue, "NVIDIA's own runtime asks for its driver: build the program with "
                                                     "mynvcc, or with nvcc -cudart shared"));
 }

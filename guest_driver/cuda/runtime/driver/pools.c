@@ -41,38 +41,40 @@ _Static_assert(sizeof(CUmemPoolProps) == sizeof(struct cudaMemPoolProps) &&
                    sizeof(CUmemAccessDesc) == sizeof(struct cudaMemAccessDesc),
                "both interfaces describe pools alike");
 
+/* They are devices', not contexts': none needs one. */
+
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
-    return RT_IN_CONTEXT(cudaMemPoolCreate((cudaMemPool_t *)pool, (const struct cudaMemPoolProps *)properties));
+    return RT_OF_DRIVER(cudaMemPoolCreate((cudaMemPool_t *)pool, (const struct cudaMemPoolProps *)properties));
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *list, size_t count)
 {
-    return RT_IN_CONTEXT(cudaMemPoolSetAccess((cudaMemPool_t)pool, (const struct cudaMemAccessDesc *)list, count));
+    return RT_OF_DRIVER(cudaMemPoolSetAccess((cudaMemPool_t)pool, (const struct cudaMemAccessDesc *)list, count));
 }
 
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-    return RT_IN_CONTEXT(cudaMemPoolGetAccess((enum cudaMemAccessFlags *)flags, (cudaMemPool_t)pool,
-                                              (struct cudaMemLocation *)location));
+    return RT_OF_DRIVER(cudaMemPoolGetAccess((enum cudaMemAccessFlags *)flags, (cudaMemPool_t)pool,
+                                             (struct cudaMemLocation *)location));
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    return RT_IN_CONTEXT(cudaMemPoolDestroy((cudaMemPool_t)pool));
+    return RT_OF_DRIVER(cudaMemPoolDestroy((cudaMemPool_t)pool));
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-    return RT_IN_CONTEXT(cudaMemPoolTrimTo((cudaMemPool_t)pool, keep));
+    return RT_OF_DRIVER(cudaMemPoolTrimTo((cudaMemPool_t)pool, keep));
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-    return RT_IN_CONTEXT(cudaMemPoolGetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
+    return RT_OF_DRIVER(cudaMemPoolGetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-    return RT_IN_CONTEXT(cudaMemPoolSetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
+    return RT_OF_DRIVER(cudaMemPoolSetAttribute((cudaMemPool_t)pool, (enum cudaMemPoolAttr)attribute, value));
 }

@@ -1,5 +1,5 @@
-/* NVIDIA's libcudart beside ours in one process: it finds no GPU, so what calls it fails, and the cause is hard to see.
- */
+/* NVIDIA's runtime beside ours in one process, as a library or inside of another one: it finds no GPU, so what calls it
+ * fails, and the cause is hard to see. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -44,4 +44,27 @@ void rt_look_for_others(void)
         "virtio-gpu-compute: this process has also loaded NVIDIA's %s, which finds no GPU here: put the folder "
         "of the toolkit's libcudart before others in LD_LIBRARY_PATH\n",
         path);
+}
+
+/* Do NVIDIA's compilers ask there, which go on without? */
+static bool is_compiler(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    return strncmp(name, "libnvrtc.", 9) == 0 || strncmp(name, "libnvJitLink.", 13) == 0;
+}
+
+void rt_tell_of_runtime_in(const void *caller)
+{
+    static _Atomic bool is_told;
+    Dl_info where;
+    rt_look_for_others();
+    if (dladdr(caller, &where) == 0 || where.dli_fname == NULL || is_nvidias(where.dli_fname) ||
+        is_compiler(where.dli_fname) || atomic_exchange(&is_told, true))
+        return;
+    (void)fprintf(
+        stderr,
+        "virtio-gpu-compute: %s has NVIDIA's CUDA runtime inside, which works with NVIDIA's driver only, and fails "
+        "here: build it from its sources with this toolkit's nvcc, or with -cudart shared\n",
+        where.dli_fname);
 }
