@@ -504,7 +504,7 @@ def entry(body: str, parameters: str = "") -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "1:1: the module has no kernel"),
+        ("", "1:1: the module has no '.version'"),
         ("float4 x;", "1:1: expected a directive, not 'float4'"),
         (".target sm_80", "1:1: expected '.version', not '.target'"),
         (".version 8.0\n.address_size 32", "2:15: expected 64 after '.address_size', not '32'"),
@@ -672,6 +672,25 @@ def test_formats_of_vprintf(text: str, values: list[float], printed: str) -> Non
         gpu.load_ptx(HEADER + variables + declared + entry(body).removeprefix(HEADER))
         gpu.launch("k", 1, 1)
         assert gpu.take_output()[0] == printed
+
+
+def test_vprintf_may_be_declared_without_its_result() -> None:
+    """Taichi's code generator declares the function so."""
+    variables = ".global .b8 text[3] = {104, 105, 0};\n.extern .func vprintf (.param .b64 a, .param .b64 b);\n"
+    body = (
+        ".reg .b64 a<2>; .param .b64 p0, p1; mov.u64 a0, text; mov.u64 a1, 0;\n"
+        "st.param.b64 [p0], a0; st.param.b64 [p1], a1; call.uni vprintf, (p0, p1);"
+    )
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(HEADER + variables + entry(body).removeprefix(HEADER))
+        gpu.launch("k", 1, 1)
+        assert gpu.take_output()[0] == "hi"
+
+
+def test_module_may_be_empty() -> None:
+    """Taichi loads one for a kernel whose code has nothing to do."""
+    with rig(pes=1) as gpu:
+        gpu.load_ptx(HEADER)
 
 
 @pytest.mark.parametrize(

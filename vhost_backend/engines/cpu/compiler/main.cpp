@@ -73,7 +73,8 @@ std::unique_ptr<llvm::Module> load(llvm::LLVMContext &context, Options &options,
     resolve_aliases(*module);
     check_names(*module);
     ptx::find_linked(*module, program);
-    collect(*module, program, options.lowered_names); // which NVRTC asks for, to whom an empty program is one, too
+    collect(*module, program,
+            options.ptx || options.lowered_names); // an empty program is one for drivers and for NVRTC
     return module;
 }
 

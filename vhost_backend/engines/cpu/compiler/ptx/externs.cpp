@@ -97,6 +97,25 @@ llvm::FunctionType *type_of(const Extern &known, llvm::LLVMContext &context)
     return llvm::FunctionType::get(integer(known.result), types, false);
 }
 
+llvm::FunctionType *without_result(llvm::FunctionType *type)
+{
+    return llvm::FunctionType::get(llvm::Type::getVoidTy(type->getContext()), type->params(), false);
+}
+
+/// Gives a function that is declared without its result a body that calls the one with it, which is returned.
+llvm::Function *behind(llvm::Function &function, llvm::FunctionType *type)
+{
+    auto *whole = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, "", function.getParent());
+    Builder b(llvm::BasicBlock::Create(function.getContext(), "", &function));
+    std::vector<Value *> arguments;
+    for (llvm::Argument &argument : function.args())
+        arguments.push_back(&argument);
+    b.CreateCall(whole, arguments);
+    b.CreateRetVoid();
+    function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    return whole;
+}
+
 } // namespace
 
 bool define_extern(llvm::Function &function, llvm::StringRef name, uint64_t heap_bytes)
@@ -113,13 +132,17 @@ bool define_extern(llvm::Function &function, llvm::StringRef name, uint64_t heap
         {"cudaCGGetIntrinsicHandle", 64, {32}, define_group},
         {"cudaCGSynchronize", 32, {64, 32}, define_synchronize},
     };
-    for (const Extern &known : externs)
-        if (known.name == name && type_of(known, function.getContext()) == function.getFunctionType()) {
-            Builder b(llvm::BasicBlock::Create(function.getContext(), "", &function));
-            known.define(b, function, heap_bytes == 0 ? HEAP_BYTES : heap_bytes);
-            function.setLinkage(llvm::GlobalValue::InternalLinkage);
-            return true;
-        }
+    for (const Extern &known : externs) {
+        llvm::FunctionType *type = type_of(known, function.getContext());
+        if (known.name != name ||
+            (type != function.getFunctionType() && without_result(type) != function.getFunctionType()))
+            continue;
+        llvm::Function *defined = type == function.getFunctionType() ? &function : behind(function, type);
+        Builder b(llvm::BasicBlock::Create(function.getContext(), "", defined));
+        known.define(b, *defined, heap_bytes == 0 ? HEAP_BYTES : heap_bytes);
+        defined->setLinkage(llvm::GlobalValue::InternalLinkage);
+        return true;
+    }
     return false;
 }
 

@@ -288,8 +288,8 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
         if (function.has_body)
             define(function, module);
     define_externs(module);
-    if (program_.kernels.empty() && program_.globals.empty() && !is_unit_)
-        text_.fail({}, "the module has no kernel (.entry)");
+    if (!module.has_version) // an empty module is one, an empty text is none
+        text_.fail({}, "the module has no '.version'");
     keep();
     places_.finish();
     return std::move(ir_);
