@@ -68,6 +68,10 @@ nightly: frameworks test ptx  ## as test and ptx, and tests that have run on san
 frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for tests that run them or compile their kernels anew
 	@$(PYTHON) -m tools.frameworks
 
+.PHONY: frameworks-pytorch
+frameworks-pytorch: build  ## install PyTorch with NVIDIA's CUDA libraries (6 GB) for the tests that run it
+	@$(PYTHON) -m tools.pytorch
+
 .PHONY: ptx
 ptx: build  ## many random kernels as CUDA C, as PTX and in a reference interpreter (PTX_PROGRAMS, PTX_SEED)
 	$(PYTHON) -m tests.ptx_reference --programs $(or $(PTX_PROGRAMS),2000) --seed $(or $(PTX_SEED),0)

@@ -28,6 +28,8 @@ RELEASES: Final = ("13", "12")
 """Releases of CUDA for which programs are built; the first counts unless told otherwise."""
 _LOADED: Final = ("libcudart.so.{0}", "libcuda.so.1", "libnvrtc.so.{0}", "libnvJitLink.so.{0}")
 """Libraries that are loaded with the program; others are found by their folder."""
+_SEARCH: Final = "libvgc_search.so"
+"""Has the loader take libraries of the toolkit also where a package names the path of its own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,10 +72,12 @@ def settings(folder: Path, release: str, environment: Mapping[str, str]) -> dict
     libraries = folder / "lib64"
     loaded = [str(path) for name in _LOADED if (path := libraries / name.format(release)).exists()]
     ptxas = str(folder / "bin" / "ptxas")
+    search = libraries / _SEARCH
     return {
         "PATH": _before(str(folder / "bin"), environment.get("PATH", os.defpath)),
         "LD_LIBRARY_PATH": _before(str(libraries), environment.get("LD_LIBRARY_PATH", "")),
         "LD_PRELOAD": _before(":".join(loaded), environment.get("LD_PRELOAD", "")),
+        **({"LD_AUDIT": _before(str(search), environment.get("LD_AUDIT", ""))} if search.exists() else {}),
         "CUDA_HOME": str(folder),
         "CUDA_PATH": str(folder),
         "TRITON_PTXAS_PATH": ptxas,

@@ -16,8 +16,18 @@ from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S, NO_DEADLINE_NS
 from tests.waiting import until
-from vhost_backend.config.daemon import MIB, ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import (
+    MIB,
+    ControlConfig,
+    DaemonConfig,
+    EngineConfig,
+    QuotaConfig,
+    SandboxMode,
+    VmConfig,
+    vm_uuid,
+)
 from vhost_backend.daemon.compile_setup import compile_service
+from vhost_backend.daemon.engines import host_engines
 from vhost_backend.daemon.process import sandboxed_worker
 
 
@@ -98,6 +108,7 @@ def guest_host(
     name: str = "a",
     programs: Path | None = None,
     pes: int = 2,
+    sandbox: SandboxMode = SANDBOX,
 ) -> Iterator[GuestHost]:
     """`pes` processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
     control system unless `control` says where its socket is. `name` is the VM's. `programs`: folder of kept programs.
@@ -110,10 +121,13 @@ def guest_host(
         quota=QuotaConfig(pes=pes, memory_bytes=memory_mib * MIB),
         deadline_ns=deadline_ns,
         num_queues=4,
-        sandbox=SANDBOX,
+        sandbox=sandbox,
     )
     config = DaemonConfig((vm,), cache=folder / "cache", control=control or ControlConfig())
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config), programs=programs) as daemon:
+    engines = host_engines(has_control=False) if vm.engine.kind == "cuda" else None
+    with DaemonThread(
+        config, sandboxed_worker, compiler=compile_service(config), programs=programs, engines=engines
+    ) as daemon:
         host = GuestHost(daemon, AttachedLink(folder / "a", num_queues=4), folder / "state")
         try:
             host.link.wait_ready()

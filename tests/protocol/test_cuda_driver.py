@@ -47,6 +47,26 @@ for number, name in ((0, b"CUDA_SUCCESS"), (2, b"CUDA_ERROR_OUT_OF_MEMORY"), (21
     assert cuda.cuGetErrorString(number, ctypes.byref(text)) == 0 and text.value
 assert cuda.cuGetErrorName(12345, ctypes.byref(text)) == 1 and text.value is None
 """
+ENTRY_POINTS: Final = r"""
+import ctypes, sys
+runtime, release = ctypes.CDLL(sys.argv[1]), int(sys.argv[2])
+
+def find(form, name, *rest):
+    function, result = ctypes.c_void_p(), ctypes.c_int(9)
+    answer = () if release == 11 else (ctypes.byref(result),)
+    return getattr(runtime, form)(name, ctypes.byref(function), *rest, *answer), result.value, function.value
+
+plain, missing = "cudaGetDriverEntryPoint", (500, 9, None) if release == 11 else (0, 1, None)
+error, result, init = find(plain, b"cuInit", ctypes.c_ulonglong(0))
+assert (error, result) == (0, 9 if release == 11 else 0) and ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(init)(0) == 0
+assert find(plain, b"cuNothing", ctypes.c_ulonglong(0)) == missing
+assert find(plain, None, ctypes.c_ulonglong(0))[0] == 1 and find(plain, b"cuInit", ctypes.c_ulonglong(8))[0] == 1
+own, shared = (find(f"{plain}{suffix}", b"cuMemcpyAsync", ctypes.c_ulonglong(0))[2] for suffix in ("_ptsz", ""))
+assert own and shared and own != shared
+if release > 11:
+    forms = {find(f"{plain}ByVersion", b"cuCtxCreate", version, ctypes.c_ulonglong(0))[2] for version in (10000, 11040, 13000)}
+    assert len(forms) == 3 and None not in forms
+"""
 BOTH_FORMS: Final = r"""
 #include <cuda.h>
 #include <cstdio>
@@ -67,6 +87,14 @@ int main()
     std::puts("PASS");
 }
 """
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [(11, "libcudart.so.11.0"), (12, "libcudart.so.12"), (13, "libcudart.so.13")]
+)
+def test_runtime_finds_functions_of_the_driver_api(host: GuestHost, release: int, name: str) -> None:
+    done = host.python("-c", ENTRY_POINTS, LIB64 / name, str(release))
+    assert done.returncode == 0, done.stderr
 
 
 def build(name: str, folder: Path, *libraries: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from guest_driver import exec_command
 from guest_driver.errors import InvalidArgument
 from tests.fakes.guest import REPOSITORY
 
+SEARCH = REPOSITORY / "guest_driver/cuda/build/toolkit/lib64/libvgc_search.so"
 PTXAS = REPOSITORY / "guest_driver/cuda/mynvcc/ptxas"
 PTX = "// a kernel\n.version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
 
@@ -33,6 +35,10 @@ def test_program_finds_the_toolkit_first(toolkit: Path) -> None:
     assert found["LD_LIBRARY_PATH"] == f"{libraries}:/lib"
     loaded = ("libcudart.so.13", "libcuda.so.1", "libnvrtc.so.13")
     assert found["LD_PRELOAD"] == ":".join(f"{libraries}/{name}" for name in loaded)
+    assert "LD_AUDIT" not in found  # the toolkit is older
+    (libraries / "libvgc_search.so").touch()
+    found = exec_command.settings(toolkit, "13", {"LD_AUDIT": "/lib/other.so"})
+    assert found["LD_AUDIT"] == f"{libraries}/libvgc_search.so:/lib/other.so"
     assert "libcudart.so.12" in exec_command.settings(toolkit, "12", {})["LD_PRELOAD"]
     assert exec_command.settings(toolkit, "13", found) == found  # a second time
 
@@ -64,6 +70,32 @@ def test_command_runs_a_program_in_its_place(toolkit: Path) -> None:
     assert done.returncode == 1
     assert "vgc: cannot run /no/such/program: No such file or directory\n" in done.stderr
     assert "no program; allowed: vgc exec python train.py" in vgc(toolkit).stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("{theirs}/libanswer.so.1", 1),  # by its whole path
+        ("libanswer.so.1", 1),  # by LD_LIBRARY_PATH
+        ("{theirs}/libother.so.1", 2),  # the toolkit has none
+        ("{theirs}/libanswer.so", 2),  # without a version
+    ],
+)
+def test_loader_takes_libraries_of_the_toolkit_for_those_of_packages(tmp_path: Path, asked: str, found: int) -> None:
+    toolkit, theirs = tmp_path / "toolkit", tmp_path / "theirs"
+    for folder, names, number in (
+        (toolkit, ["libanswer.so.1"], 1),
+        (theirs, ["libanswer.so.1", "libother.so.1", "libanswer.so"], 2),
+    ):
+        folder.mkdir()
+        for name in names:
+            words = ["cc", "-shared", "-fPIC", "-x", "c", "-o", str(folder / name), "-"]
+            subprocess.run(words, input=f"int answer(void) {{ return {number}; }}", text=True, check=True)
+    shutil.copy(SEARCH, toolkit)
+    environment = {"LD_AUDIT": str(toolkit / SEARCH.name), "LD_LIBRARY_PATH": str(theirs), "PATH": os.environ["PATH"]}
+    program = f"import ctypes; print(ctypes.CDLL({asked.format(theirs=theirs)!r}).answer())"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{found}\n", done.stderr
 
 
 def ptxas(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -70,6 +70,7 @@ struct fake_settings {
     int timer_ppm;         /* frequency offset of the GPU's timer from the host's clock */
     int timer_hangs;       /* 1: the kernel that reads the timer does not end */
     int reserve_elsewhere; /* number of requests for a certain address that get a different one */
+    int foreign_kernels;   /* 1: kernels that the fake does not know are recorded, and compute nothing */
     struct fake_hardware hardware;
     struct fake_device devices[FAKE_MAX_DEVICES];
 };
@@ -159,6 +160,9 @@ const char *fake_error_name(CUresult error);
 __attribute__((format(printf, 1, 2))) void fake_misuse(const char *format, ...);
 void fake_log_call(const char *name, const char *line);
 __attribute__((format(printf, 1, 2))) void fake_log_note(const char *format, ...); /* writes to the file only */
+/* Writes a launch with its whole name and the bytes of its parameters, in hexadecimal, to the file. */
+void fake_log_launch(const char *name, const unsigned int grid[3], const unsigned int block[3],
+                     const unsigned char *params, size_t param_bytes);
 bool fake_log_file(const char *path);
 void fake_log_clear(void);
 

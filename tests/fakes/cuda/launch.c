@@ -72,7 +72,9 @@ static CUresult check_kernel(struct fake_launch *launch, struct fake_function *f
         launch->kernel = fake_kernel_find(function->name, function->param_bytes);
     if (!launch->kernel && (launch->kernel = fake_outside_kernel()))
         return CUDA_SUCCESS;
-    if (!launch->kernel)
+    if (!launch->kernel && fake.settings.foreign_kernels)
+        fake_log_launch(function->name, launch->grid, launch->block, launch->params, launch->param_bytes);
+    else if (!launch->kernel)
         fake_misuse("the fake has no kernel %s", function->name);
     else if (function->params_known && function->param_bytes != launch->kernel->param_bytes)
         fake_misuse("%s has %u bytes of parameters, the fake's kernel of that name %u", function->name,

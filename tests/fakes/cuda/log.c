@@ -87,6 +87,21 @@ void fake_log_note(const char *format, ...)
     to_file("", line);
 }
 
+void fake_log_launch(const char *name, const unsigned int grid[3], const unsigned int block[3],
+                     const unsigned char *params, size_t param_bytes)
+{
+    char *hex = malloc(2 * param_bytes + 1);
+    if (!hex)
+        abort();
+    for (size_t i = 0; i < param_bytes; i++)
+        snprintf(hex + 2 * i, 3, "%02x", params[i]);
+    hex[2 * param_bytes] = 0;
+    if (log_fd >= 0 && dprintf(log_fd, "launch %s grid=%u,%u,%u block=%u,%u,%u params=%s\n", name, grid[0], grid[1],
+                               grid[2], block[0], block[1], block[2], hex) < 0)
+        abort();
+    free(hex);
+}
+
 bool fake_log_file(const char *path)
 {
     if (log_fd >= 0)

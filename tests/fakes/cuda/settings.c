@@ -115,6 +115,8 @@ static bool set_process(struct fake_settings *settings, const char *key, const c
         fake_timer_offset_ns = atoll(value);
     else if (strcmp(key, "reserve_elsewhere") == 0)
         settings->reserve_elsewhere = atoi(value);
+    else if (strcmp(key, "foreign_kernels") == 0)
+        settings->foreign_kernels = atoi(value);
     else if (strcmp(key, "hide") == 0)
         fake_hide(value);
     else if (strcmp(key, "log") == 0)

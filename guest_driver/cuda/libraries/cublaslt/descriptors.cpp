@@ -63,6 +63,17 @@ const member PREFERENCE[] = {
     LT_MEMBER(CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT, preference, waves),
     LT_MEMBER(CUBLASLT_MATMUL_PREF_IMPL_MASK, preference, implementations),
 };
+const member ALGORITHM[] = {
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_ID, algorithm, id),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_TILE_ID, algorithm, tile),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, algorithm, splits),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, algorithm, reduction),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, algorithm, swizzling),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, algorithm, option),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_STAGES_ID, algorithm, stages),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, algorithm, inner),
+    LT_MEMBER(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, algorithm, cluster),
+};
 
 template <size_t N> const member *find(const member (&all)[N], int attribute)
 {
@@ -186,4 +197,18 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     return create(preference, any_preference());
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t which, const void *value,
+                                                    size_t bytes)
+{
+    BLAS_CHECK(which != CUBLASLT_ALGO_CONFIG_ID);
+    return set(ALGORITHM, algorithm, which, value, bytes);
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t which, void *value,
+                                                    size_t bytes, size_t *written)
+{
+    return get(ALGORITHM, algorithm, which, value, bytes, written);
 }

@@ -33,6 +33,15 @@ struct preference {
     float waves;
 };
 
+struct algorithm {
+    int32_t id;
+    uint32_t tile;
+    int32_t splits;
+    uint32_t reduction, swizzling, option, stages;
+    uint16_t inner, cluster;
+};
+
+constexpr int32_t ONLY_ALGORITHM = 1;
 constexpr int32_t SAME_TYPE = -1; /* bias_type: that of D */
 
 /* The descriptor that lies in an opaque one. */

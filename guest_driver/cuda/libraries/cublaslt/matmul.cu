@@ -350,16 +350,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     return status;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
-                                              cublasLtMatrixLayout_t of_a, cublasLtMatrixLayout_t of_b,
-                                              cublasLtMatrixLayout_t of_c, cublasLtMatrixLayout_t of_d,
-                                              cublasLtMatmulPreference_t preference, int most,
-                                              cublasLtMatmulHeuristicResult_t found[], int *count)
+/* The only algorithm, if it computes this. */
+static cublasStatus_t judge(cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t of_a, cublasLtMatrixLayout_t of_b,
+                            cublasLtMatrixLayout_t of_c, cublasLtMatrixLayout_t of_d,
+                            cublasLtMatmulHeuristicResult_t *found)
 {
-    if (!is_handle(handle))
-        return CUBLAS_STATUS_NOT_INITIALIZED;
-    BLAS_CHECK(how && preference && most > 0 && found && count);
-    *count = 0;
     operation of{inside_of<matmul>(how),
                  inside_of<layout>(of_a),
                  inside_of<layout>(of_b),
@@ -375,12 +370,51 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     of.how = &later;
     if (cublasStatus_t failed = check_product(of, types))
         return failed;
-    found[0] = {};
-    found[0].algo.data[0] = 1;
-    found[0].state = CUBLAS_STATUS_SUCCESS;
-    found[0].wavesCount = 1;
+    *found = {};
+    inside_of<algorithm>(&found->algo)->id = ONLY_ALGORITHM;
+    inside_of<algorithm>(&found->algo)->splits = 1;
+    found->state = CUBLAS_STATUS_SUCCESS;
+    found->wavesCount = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
+                                              cublasLtMatrixLayout_t of_a, cublasLtMatrixLayout_t of_b,
+                                              cublasLtMatrixLayout_t of_c, cublasLtMatrixLayout_t of_d,
+                                              cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatmulHeuristicResult_t found[], int *count)
+{
+    if (!is_handle(handle))
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    BLAS_CHECK(how && preference && most > 0 && found && count);
+    *count = 0;
+    if (cublasStatus_t failed = judge(how, of_a, of_b, of_c, of_d, &found[0]))
+        return failed;
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType, cudaDataType,
+                                      cudaDataType, cudaDataType, cudaDataType, int id, cublasLtMatmulAlgo_t *to)
+{
+    if (!is_handle(handle))
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    BLAS_CHECK(to && id == ONLY_ALGORITHM);
+    *to = {};
+    inside_of<algorithm>(to)->id = ONLY_ALGORITHM;
+    inside_of<algorithm>(to)->splits = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t of_a,
+                                       cublasLtMatrixLayout_t of_b, cublasLtMatrixLayout_t of_c,
+                                       cublasLtMatrixLayout_t of_d, const cublasLtMatmulAlgo_t *given,
+                                       cublasLtMatmulHeuristicResult_t *found)
+{
+    if (!is_handle(handle))
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    BLAS_CHECK(how && given && found && inside_of<const algorithm>(given)->id == ONLY_ALGORITHM);
+    return judge(how, of_a, of_b, of_c, of_d, found);
 }
 
 /* ---- transforms ---- */

@@ -108,6 +108,17 @@ typedef enum {
     CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT = 9,
     CUBLASLT_MATMUL_PREF_IMPL_MASK = 12
 } cublasLtMatmulPreferenceAttributes_t;
+typedef enum {
+    CUBLASLT_ALGO_CONFIG_ID = 0,
+    CUBLASLT_ALGO_CONFIG_TILE_ID = 1,
+    CUBLASLT_ALGO_CONFIG_SPLITK_NUM = 2,
+    CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3,
+    CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING = 4,
+    CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION = 5,
+    CUBLASLT_ALGO_CONFIG_STAGES_ID = 6,
+    CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID = 7,
+    CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID = 8
+} cublasLtMatmulAlgoConfigAttributes_t;
 typedef enum { CUBLASLT_SEARCH_BEST_FIT = 0, CUBLASLT_SEARCH_LIMITED_BY_ALGO_ID = 1 } cublasLtMatmulSearch_t;
 
 CUBLASAPI cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
@@ -133,6 +144,22 @@ CUBLASAPI cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                                         cublasLtMatrixLayout_t of_c, cublasLtMatrixLayout_t of_d,
                                                         cublasLtMatmulPreference_t preference, int most,
                                                         cublasLtMatmulHeuristicResult_t found[], int *count);
+
+/* The attributes of an algorithm are kept, and change nothing: there is one way to compute. */
+CUBLASAPI cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t compute,
+                                                cudaDataType scale, cudaDataType a, cudaDataType b, cudaDataType c,
+                                                cudaDataType d, int id, cublasLtMatmulAlgo_t *algorithm);
+CUBLASAPI cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
+                                                 cublasLtMatrixLayout_t of_a, cublasLtMatrixLayout_t of_b,
+                                                 cublasLtMatrixLayout_t of_c, cublasLtMatrixLayout_t of_d,
+                                                 const cublasLtMatmulAlgo_t *algorithm,
+                                                 cublasLtMatmulHeuristicResult_t *found);
+CUBLASAPI cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algorithm,
+                                                              cublasLtMatmulAlgoConfigAttributes_t which,
+                                                              const void *value, size_t bytes);
+CUBLASAPI cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                              cublasLtMatmulAlgoConfigAttributes_t which, void *value,
+                                                              size_t bytes, size_t *written);
 
 CUBLASAPI cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t bytes,
                                                            cudaDataType type, uint64_t rows, uint64_t columns,

@@ -8,7 +8,11 @@
 #define cudaGetTextureObjectTextureDesc core_cudaGetTextureObjectTextureDesc
 #define cudaGraphInstantiate core_cudaGraphInstantiate
 #define cudaGraphExecUpdate core_cudaGraphExecUpdate
+#define cudaGetDriverEntryPoint core_cudaGetDriverEntryPoint
+#define cudaGetDriverEntryPoint_ptsz core_cudaGetDriverEntryPoint_ptsz
 #include "runtime.h"
+#undef cudaGetDriverEntryPoint
+#undef cudaGetDriverEntryPoint_ptsz
 #undef cudaRuntimeGetVersion
 #undef cudaFuncGetAttributes
 #undef cudaCreateTextureObject
@@ -112,4 +116,19 @@ RT_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, 
     if (result != NULL)
         *result = info.result;
     return error;
+}
+
+/* Without a place for the answer of CUDA 12. */
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags);
+cudaError_t cudaGetDriverEntryPoint_ptsz(const char *name, void **function, unsigned long long flags);
+
+RT_API cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags)
+{
+    return cudaGetDriverEntryPointByVersion(name, function, VERSION, flags, NULL);
+}
+
+RT_API cudaError_t cudaGetDriverEntryPoint_ptsz(const char *name, void **function, unsigned long long flags)
+{
+    return cudaGetDriverEntryPointByVersion(name, function, VERSION,
+                                            flags != 0 ? flags : cudaEnablePerThreadDefaultStream, NULL);
 }

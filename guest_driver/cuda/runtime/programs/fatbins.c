@@ -57,18 +57,19 @@ static void list_entries(const struct fatbin *fatbin, char *text, size_t room)
     }
 }
 
+#define REFUSED                                                                                                        \
+    "this program brings GPU code of NVIDIA's compiler (%s) and no source: a GPU of the host runs it, in a VM with "   \
+    "the "                                                                                                             \
+    "option 'binaries: true'; elsewhere, build it with mynvcc"
+
 cudaError_t rt_fatbin_refused(const void *data)
 {
     char entries[256];
     char why[2048];
     list_entries(data, entries, sizeof(entries));
     (void)snprintf(why, sizeof(why), "%s", vgc_last_error());
-    (void)rt_explain(cudaErrorNoKernelImageForDevice,
-                     "this program brings GPU code of NVIDIA's compiler (%s) and no source: build it with mynvcc; %s",
-                     entries[0] != '\0' ? entries : "empty", why);
-    (void)fprintf(stderr,
-                  "virtio-gpu-compute: this program brings GPU code of NVIDIA's compiler (%s) and no source: build it "
-                  "with mynvcc\n%s\n",
-                  entries[0] != '\0' ? entries : "empty", why);
+    const char *brought = entries[0] != '\0' ? entries : "empty";
+    (void)rt_explain(cudaErrorNoKernelImageForDevice, REFUSED "; %s", brought, why);
+    (void)fprintf(stderr, "virtio-gpu-compute: " REFUSED "\n%s\n", brought, why);
     return cudaErrorNoKernelImageForDevice;
 }
