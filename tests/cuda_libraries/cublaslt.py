@@ -9,7 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.cuda_libraries.cublas import INVALID_VALUE, NOT_INITIALIZED, NOT_SUPPORTED, bits_of, passed, values_of
+from tests.cuda_libraries.cublas import (
+    BLAS,
+    INVALID_VALUE,
+    NOT_INITIALIZED,
+    NOT_SUPPORTED,
+    bits_of,
+    passed,
+    values_of,
+)
 from tests.cuda_libraries.toolkit import DeviceArray, check, library, main
 
 LT = library("libcublasLt.so.12")
@@ -258,6 +266,36 @@ def heuristics_find_an_algorithm() -> None:
     assert count.value == 0
 
 
+def algorithms_are_made_and_checked() -> None:
+    a = Side(R_32F, small(1, 8, 8))
+    made, found = (ctypes.c_uint64 * 8)(), (ctypes.c_uint64 * 12)()
+    kinds = (OF_32F, R_32F, R_32F, R_32F, R_32F, R_32F)
+    assert LT.cublasLtMatmulAlgoInit(LTHANDLE.handle, *kinds, 77, made) == INVALID_VALUE
+    check(LT.cublasLtMatmulAlgoInit(LTHANDLE.handle, *kinds, 1, made))
+    how, layouts = description(OF_32F, R_32F), [a.layout.handle] * 4
+    check(LT.cublasLtMatmulAlgoCheck(LTHANDLE.handle, how.handle, *layouts, made, found))
+    how.set(EPILOGUE, ctypes.c_uint32(RELU | WITH_AUX))
+    assert LT.cublasLtMatmulAlgoCheck(LTHANDLE.handle, how.handle, *layouts, made, found) == NOT_SUPPORTED
+    tile, size = ctypes.c_uint32(5), ctypes.c_size_t(4)
+    check(LT.cublasLtMatmulAlgoConfigSetAttribute(made, 1, ctypes.byref(tile), size))
+    tile.value = 0
+    check(LT.cublasLtMatmulAlgoConfigGetAttribute(made, 1, ctypes.byref(tile), size, None))
+    assert tile.value == 5
+    assert LT.cublasLtMatmulAlgoConfigSetAttribute(made, 0, ctypes.byref(tile), size) == INVALID_VALUE
+
+
+def handles_of_cublas_serve() -> None:
+    """A handle of cuBLAS is passed in the place of one of cuBLASLt; its stream and modes stay as they are."""
+    own, lt = LTHANDLE.handle, Handle()
+    try:
+        lt.handle = BLAS.handle
+        a, b, d = (Side(R_32F, small(1, 8, 8)) for _ in range(3))
+        check(lt.matmul(description(OF_32F, R_32F), np.float32(1), a, b, np.float32(0), d, d))
+        assert_close(R_32F, d.values(), a.values() @ b.values())
+    finally:
+        lt.handle = own
+
+
 def transforms_agree() -> None:
     a, b = small(2, 20, 9), small(2, 9, 20)
     types = (
@@ -311,6 +349,8 @@ CASES = {
         gradients_of_gelu_agree,
         factors_and_scales_on_the_device_are_read_there,
         heuristics_find_an_algorithm,
+        algorithms_are_made_and_checked,
+        handles_of_cublas_serve,
         transforms_agree,
         attributes_are_kept,
         wrong_arguments_are_refused,

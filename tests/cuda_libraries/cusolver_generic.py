@@ -13,6 +13,7 @@ from tests.cuda_libraries.cusolver import (
     GUARD,
     INVALID_VALUE,
     LOWER,
+    NOT_SUPPORTED,
     REAL,
     SOLVER,
     TYPES,
@@ -107,6 +108,30 @@ def spectra_agree() -> None:
     check(CUSOLVER.cusolverDnDestroyParams(parameters))
 
 
+def spectra_of_batches_agree() -> None:
+    parameters, count, n = created_parameters(), 3, 12
+    for letter in "SDCZ":
+        kind, real = DATA[letter], REAL_DATA[letter]
+        each = [numbers(letter, n, n) for _ in range(count)]
+        each = [h + h.conj().T for h in each]
+        da = DeviceArray(np.array([h.T for h in each]))
+        w, info = DeviceArray(np.zeros((count, n), REAL[letter])), DeviceArray(np.full(count, 9, np.int32))
+        sizes = ctypes.c_size_t(), ctypes.c_size_t()
+        left = (parameters, 1, LOWER, long(n), kind, da, long(n), real, w, kind)
+        SOLVER("XsyevBatched_bufferSize", *left, *map(ctypes.byref, sizes), long(count))
+        work = DeviceArray(np.zeros(max(sizes[0].value, 1), np.uint8))
+        SOLVER("XsyevBatched", *left, work, sizes[0], None, sizes[1], info, long(count))
+        assert not info.get().any()
+        for h, lines, values in zip(each, da.get(), w.get(), strict=True):
+            v = wide(lines.T)
+            assert_small(h @ v - v * values, np.linalg.norm(h), letter)
+
+
+def absent_functions_are_named() -> None:
+    for name in ("Xgeev", "Xgeev_bufferSize", "Xsytrs", "Xsytrs_bufferSize"):
+        assert SOLVER.status(name) == NOT_SUPPORTED
+
+
 def triangles_are_inverted() -> None:
     for letter, n, fill, unit in itertools.product("SDCZ", (1, 5, 90), (LOWER, UPPER), (0, 1)):
         a = numbers(letter, n, n) / n + np.eye(n, dtype=TYPES[letter])
@@ -163,6 +188,8 @@ CASES = {
     for case in (
         linear_systems_agree,
         spectra_agree,
+        spectra_of_batches_agree,
+        absent_functions_are_named,
         triangles_are_inverted,
         refined_systems_agree,
         mixed_types_are_refused,

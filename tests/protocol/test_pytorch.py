@@ -51,3 +51,13 @@ def test_libraries_are_this_toolkits_though_the_wheels_paths_go_first(library: s
         found = TorchHost(host, None).output("-c", f"library = {library!r}; {program}")
     assert "guest_driver/cuda/build/toolkit/lib64" in found
     assert "site-packages" not in found
+
+
+def test_products_of_all_types_reach_the_driver(tmp_path: Path) -> None:
+    with torch_host(tmp_path) as torch:
+        said = torch.output("-m", "tests.frameworks.pytorch_products").split()
+        kernels = [launch.kernel for launch in torch.launches()]
+        assert not torch.lines("misuse")
+    assert said == [f"torch.{name}" for name in ("float32", "float16", "bfloat16", "float64", "complex64")]
+    for numbers in ("f", "6__half", "13__nv_bfloat16", "d"):
+        assert any(name.startswith(f"_ZN4blas16product_of_smallI{numbers}") for name in kernels), numbers

@@ -281,6 +281,31 @@ bool is_handle(cublasLtHandle_t handle)
     return handle && handle->magic == LT_MAGIC;
 }
 
+constexpr int MOST_DEVICES = 64;
+
+/* A handle of cuBLAS holds one of cuBLASLt, so programs pass it in its place. Its stream and modes are its own: what is
+ * computed here has a handle that all those of a device share, until the process ends. */
+cublasLtHandle_t within(cublasHandle_t blas)
+{
+    static std::mutex lock;
+    static cublasLtHandle_t made[MOST_DEVICES];
+    const std::lock_guard<std::mutex> locked(lock);
+    if (blas->device < 0 || blas->device >= MOST_DEVICES)
+        return nullptr;
+    cublasLtHandle_t &one = made[blas->device];
+    if (!one && cublasLtCreate(&one) != CUBLAS_STATUS_SUCCESS)
+        return nullptr;
+    return one;
+}
+
+/* The handle that a call is made with; NULL: the given one does not live. */
+cublasLtHandle_t own(cublasLtHandle_t handle)
+{
+    if (!is_handle(handle) && blas::is_handle((cublasHandle_t)handle))
+        return within((cublasHandle_t)handle);
+    return is_handle(handle) ? handle : nullptr;
+}
+
 } // namespace
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
@@ -317,7 +342,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
                               const void *c, cublasLtMatrixLayout_t of_c, void *d, cublasLtMatrixLayout_t of_d,
                               const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
 {
-    if (!is_handle(handle))
+    if (!(handle = own(handle)))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     operation of{inside_of<matmul>(how),
                  inside_of<layout>(of_a),
@@ -384,7 +409,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t found[], int *count)
 {
-    if (!is_handle(handle))
+    if (!(handle = own(handle)))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     BLAS_CHECK(how && preference && most > 0 && found && count);
     *count = 0;
@@ -397,7 +422,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType, cudaDataType,
                                       cudaDataType, cudaDataType, cudaDataType, int id, cublasLtMatmulAlgo_t *to)
 {
-    if (!is_handle(handle))
+    if (!(handle = own(handle)))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     BLAS_CHECK(to && id == ONLY_ALGORITHM);
     *to = {};
@@ -411,7 +436,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        cublasLtMatrixLayout_t of_d, const cublasLtMatmulAlgo_t *given,
                                        cublasLtMatmulHeuristicResult_t *found)
 {
-    if (!is_handle(handle))
+    if (!(handle = own(handle)))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     BLAS_CHECK(how && given && found && inside_of<const algorithm>(given)->id == ONLY_ALGORITHM);
     return judge(how, of_a, of_b, of_c, of_d, found);
@@ -433,7 +458,7 @@ cublasStatus_t cublasLtMatrixTransform(cublasLtHandle_t handle, cublasLtMatrixTr
         {CUDA_R_32I, CUDA_R_32I, add_int},     {CUDA_R_8I, CUDA_R_32F, add_char},
         {CUDA_C_32F, CUDA_C_32F, add_complex}, {CUDA_C_64F, CUDA_C_64F, add_double_complex},
     };
-    if (!is_handle(handle))
+    if (!(handle = own(handle)))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     BLAS_CHECK(how && of_c && c && (of_a || of_b) && (!a || of_a) && (!b || of_b));
     const transform &by = *inside_of<transform>(how);

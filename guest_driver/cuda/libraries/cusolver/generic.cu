@@ -168,6 +168,31 @@ status cusolverDnXsyevd(handle h, cusolverDnParams_t, cusolverEigMode_t mode, cu
         return eigen(h, mode, fill, n, (T *)a, lda, (real_of<T> *)w, (T *)work, info);
     });
 }
+/* Matrices that lie one behind the other, one after the other in the same memory. */
+status cusolverDnXsyevBatched_bufferSize(handle h, cusolverDnParams_t params, cusolverEigMode_t mode,
+                                         cublasFillMode_t fill, int64_t n, cudaDataType type, const void *a,
+                                         int64_t lda, cudaDataType type_w, const void *w, cudaDataType compute,
+                                         size_t *device, size_t *host, int64_t count)
+{
+    SOLVER_CHECK(count >= 0);
+    return cusolverDnXsyevd_bufferSize(h, params, mode, fill, n, type, a, lda, type_w, w, compute, device, host);
+}
+status cusolverDnXsyevBatched(handle h, cusolverDnParams_t, cusolverEigMode_t mode, cublasFillMode_t fill, int64_t n,
+                              cudaDataType type, void *a, int64_t lda, cudaDataType type_w, void *w,
+                              cudaDataType compute, void *work, size_t bytes, void *, size_t, int *info, int64_t count)
+{
+    SOLVER_CHECK_HANDLE(h);
+    SOLVER_CHECK(is_vector_mode(mode) && is_fill(fill) && MATRIX(n, lda) && type_w == real_type(type) && count >= 0 &&
+                 (count == 0 || (work && info)));
+    return with_type(type, compute, [&](auto number) -> status {
+        typedef decltype(number) T;
+        SOLVER_CHECK(count == 0 || bytes >= eigen_workspace<T>(mode, n) * sizeof(T));
+        status failed = CUSOLVER_STATUS_SUCCESS;
+        for (int64_t i = 0; i < count && failed == CUSOLVER_STATUS_SUCCESS; i++)
+            failed = eigen(h, mode, fill, n, (T *)a + i * lda * n, lda, (real_of<T> *)w + i * n, (T *)work, info + i);
+        return failed;
+    });
+}
 status cusolverDnXgesvd_bufferSize(handle h, cusolverDnParams_t, signed char jobu, signed char jobvt, int64_t m,
                                    int64_t n, cudaDataType type, const void *, int64_t lda, cudaDataType type_s,
                                    const void *, cudaDataType type_u, const void *, int64_t ldu, cudaDataType type_vt,

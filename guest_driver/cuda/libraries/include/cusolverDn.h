@@ -200,6 +200,10 @@ VGC_SOLVER cusolverDnXsyevd_bufferSize(VGC_SOLVER_X_EIGEN, const void *a, int64_
                                        const void *w, cudaDataType compute, VGC_SOLVER_SIZES);
 VGC_SOLVER cusolverDnXsyevd(VGC_SOLVER_X_EIGEN, void *a, int64_t lda, cudaDataType type_w, void *w,
                             cudaDataType compute, VGC_SOLVER_WORK);
+VGC_SOLVER cusolverDnXsyevBatched_bufferSize(VGC_SOLVER_X_EIGEN, const void *a, int64_t lda, cudaDataType type_w,
+                                             const void *w, cudaDataType compute, VGC_SOLVER_SIZES, int64_t count);
+VGC_SOLVER cusolverDnXsyevBatched(VGC_SOLVER_X_EIGEN, void *a, int64_t lda, cudaDataType type_w, void *w,
+                                  cudaDataType compute, VGC_SOLVER_WORK, int64_t count);
 #define VGC_SOLVER_X_SINGULAR                                                                                          \
     cusolverDnHandle_t handle, cusolverDnParams_t params, signed char jobu, signed char jobvt, int64_t m, int64_t n,   \
         cudaDataType type_a

@@ -375,17 +375,26 @@ static cudaError_t error_of_use(struct rt_device *device, cudaError_t error)
     return error == cudaErrorDevicesUnavailable ? rt_fault(device, error) : error;
 }
 
+/* The function in the unit's program; without a unit, the host's of that name. With the registry's lock. */
+static cudaError_t look_up(struct rt_device *device, const struct rt_function *function, struct vgc_function **loaded)
+{
+    struct rt_program *program;
+    if (function->unit == NULL)
+        return error_of_find(vgc_function_find(device->device, function->name, loaded), cudaErrorSymbolNotFound);
+    cudaError_t error = load(device, function->unit, &program);
+    return error != cudaSuccess
+               ? error
+               : error_of_find(find(program, function->unit, function->name, find_loaded_function, loaded),
+                               cudaErrorInvalidDeviceFunction);
+}
+
 static cudaError_t load_function(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
 {
     *loaded = atomic_load_explicit(&function->loaded[device->ordinal], memory_order_acquire);
     if (*loaded != NULL)
         return cudaSuccess;
-    struct rt_program *program;
     rt_registry_lock();
-    cudaError_t error = load(device, function->unit, &program);
-    if (error == cudaSuccess)
-        error = error_of_find(find(program, function->unit, function->name, find_loaded_function, loaded),
-                              cudaErrorInvalidDeviceFunction);
+    cudaError_t error = look_up(device, function, loaded);
     if (error == cudaSuccess)
         atomic_store_explicit(&function->loaded[device->ordinal], *loaded, memory_order_release);
     rt_registry_unlock();
