@@ -1,4 +1,4 @@
-/* What this process does, written down for `vgc trace`: requests with the times that the host gives, waits in which a
+/* Record of what this process does, for `vgc trace`: requests with the times that the host gives, waits in which a
  * thread slept, and calls of interfaces above this library. $VGC_TRACE names a folder. Each process, and each copy of
  * this library in it, writes a file of its own there: lines of words with tabs between them, which
  * guest_driver/trace/lines.py describes. */

@@ -1,4 +1,4 @@
-/* NVIDIA's runtime beside ours in one process, as a library or inside of another one: it finds no GPU, so what calls it
+/* NVIDIA's runtime beside ours in one process, as a library or inside of a library: it finds no GPU, so what calls it
  * fails, and the cause is hard to see. */
 #include <dlfcn.h>
 #include <link.h>

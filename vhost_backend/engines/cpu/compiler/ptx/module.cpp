@@ -288,7 +288,7 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
         if (function.has_body)
             define(function, module);
     define_externs(module);
-    if (!module.has_version) // an empty module is one, an empty text is none
+    if (!module.has_version) // a module may be empty, a text may not
         text_.fail({}, "the module has no '.version'");
     keep();
     places_.finish();
