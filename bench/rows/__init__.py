@@ -22,6 +22,7 @@ MODULES = (
     "choice",
     "cudart",
     "cublas",
+    "frameworks",
     "migration",
     "control",
     "centre",

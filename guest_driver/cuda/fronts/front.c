@@ -45,7 +45,7 @@ static void *absent(const char *name)
     return is_text ? (void *)(uintptr_t)no_text : (void *)(uintptr_t)no_runtime;
 }
 
-/* Of the runtime that is taken, for processes that are traced. */
+/* vgc_trace_call() of the runtime that is taken, for processes that are traced. */
 static vgc_trace_function *tell;
 
 static find_function *in(void *library)
