@@ -19,10 +19,15 @@ from bench.rows.cudart import device
 from guest_driver import exec_command
 from guest_driver.trace import lines
 from guest_driver.trace.perfetto import WORK
+from tests.vm import harness as vm
+from tests.vm.vgcd import Vgcd, VmSettings
 from tools import frameworks
 from tools.common import REPOSITORY
 
 PROGRAMS: Final = REPOSITORY / "bench" / "guest"
+MOUNTED: Final = Path("/opt/frameworks")
+REGION_BYTES: Final = 256 << 20
+COMMAND_SECONDS: Final = 600
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,22 @@ class Guest:
         return _rounds(done.stdout, lines.read(traced))
 
 
+class Vm:
+    """A booted guest on the CPU engine, with a disk that has tinygrad."""
+
+    def __init__(self, guest: vm.Guest) -> None:
+        self._guest = guest
+        guest.run(f"mkdir -p {MOUNTED} && mount -t ext4 -o ro /dev/vdb {MOUNTED}")
+
+    def run(self, program: str, rounds: int, settings: Mapping[str, str]) -> Rounds:
+        """Runs a program as `Guest.run` does, but for the engine's own part of the time."""
+        self._guest.put(PROGRAMS / program, f"/root/{program}")
+        assigned = " ".join(f"{name}={value}" for name, value in settings.items())
+        libraries = f"LD_LIBRARY_PATH={MOUNTED / frameworks.DISK_LIBRARIES}:$LD_LIBRARY_PATH"
+        command = f"{assigned} {libraries} vgc exec {MOUNTED / frameworks.DISK_PYTHON} {program} {rounds}"
+        return _rounds(self._guest.run(command, timeout=COMMAND_SECONDS).stdout, lines.Trace())
+
+
 def _rounds(printed: str, trace: lines.Trace) -> Rounds:
     found: defaultdict[str, list[Round]] = defaultdict(list)
     for line in printed.splitlines():
@@ -103,6 +124,27 @@ def tinygrad(lab: Lab) -> Iterator[Outcome]:
             against="the engine's time and tinygrad's own",
             goal=Goal("ratio", "<", 1.1),
         )
+
+
+@row("tinygrad_vm_matmul_ms", "tinygrad_vm_step_ms")
+def tinygrad_in_vm(lab: Lab) -> Iterator[Outcome]:
+    """Both in a VM, beside those without QEMU."""
+    settings = {"PARALLEL": "0", "CACHELEVEL": "0", "DEV": "CUDA"}
+    rounds = lab.samples(5, 2)
+    without = Guest(lab, "tinygrad-vm").run(Path(sys.executable), "tinygrad_steps.py", settings)
+    described = VmSettings("bench", region_bytes=REGION_BYTES, extra={"engine": "cpu", "quota": {"pes": lab.threads}})
+    try:
+        with (
+            Vgcd(described) as daemon,
+            vm.Guest(daemon.device("bench"), development=True, disks=[frameworks.disk()]) as guest,
+        ):
+            found = Vm(guest).run("tinygrad_steps.py", rounds, settings)
+            against = f"without QEMU (the VM on {guest.machine})"
+    except (vm.GuestError, SystemExit) as error:
+        raise SkipRow(f"no guest: {'see the error above' if isinstance(error, SystemExit) else error}") from error
+    for name in ("matmul", "step"):
+        ours, theirs = (_samples((one.each_ns for one in side[name]), 1e6) for side in (found, without))
+        yield outcome(f"tinygrad_vm_{name}_ms", ours, "ms", "lower", theirs, against=against)
 
 
 @row("pycuda_elementwise_us")
