@@ -1,0 +1,68 @@
+"""Runs a job that nobody has read in a VM of its own, with a part of this host's GPU. What it had goes with it.
+
+    python examples/sandbox/run.py --daemon unix:/run/vgcd/control.sock examples/sandbox/job.py
+
+`--daemon` is the control socket of a `vgcd` on this host. The VM boots the image of `make vm`, with tinygrad on a disk; a
+VM of yours has its own image, with the guest's package (docs/guest.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools import frameworks
+from tools.machine import JOB, Device, disk, machine
+
+REGION_MIB = 256
+ALLOTMENT = {"pes": 1, "memory": "64M", "weight": 50, "deadline": "10s"}
+
+
+@contextmanager
+def vm(daemon: str, name: str, socket: Path) -> Iterator[None]:
+    """The daemon serves a VM, from now until its QEMU has ended."""
+    words = [sys.executable, "-m", "control_center.cli", "vm"]
+    limits = [f"--{limit}={value}" for limit, value in ALLOTMENT.items()]
+    add = ["add", name, f"--socket={socket}", f"--region={REGION_MIB}M", "--sandbox=strict", *limits]
+    subprocess.run([*words, *add, f"--daemon={daemon}"], check=True, stdout=sys.stderr)
+    try:
+        yield
+    finally:
+        subprocess.run([*words, "remove", name, f"--daemon={daemon}"], check=True, stdout=sys.stderr)
+
+
+def run(job: Path, device: Device, folder: Path) -> int:
+    """Boots a VM that runs the job and powers off. Its output is the job's. Returns QEMU's exit code."""
+    files = folder / "files.tar"
+    with tarfile.open(files, "w") as packed:
+        packed.add(job, "job.py")
+    # The region is a memfd: nothing else can open it, and it is gone when QEMU has ended.
+    with device.region() as region:
+        argv = [*machine(development=True).argv(JOB), *disk(files), *disk(frameworks.disk())]
+        argv += [*device.argv(region), "-serial", "stdio"]
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, pass_fds=[region], check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--daemon", required=True, help="address of vgcd's control socket, such as unix:/run/vgcd/control.sock"
+    )
+    parser.add_argument("job", type=Path, help="Python program that the VM runs")
+    arguments = parser.parse_args()
+    name = f"job-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="vgc-job-") as folder:
+        socket = Path(folder) / "vm.sock"
+        with vm(arguments.daemon, name, socket):
+            return run(arguments.job, Device(socket, region_bytes=REGION_MIB << 20, num_queues=16), Path(folder))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
