@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.compat import corpus, report, shrink
 from tests.compat.corpus import Program
+from tests.compat.frameworks import page as frameworks
 from tests.compat.guest import Guest, daemon_guests, vm_guests
 from tests.compat.process import CLOCK, Limits
 from tests.compat.sample import Sample, kept, needs_mpi
@@ -207,11 +208,13 @@ def main(words: list[str] | None = None) -> int:
         engine = (
             "this VM's device" if options.device == "vm" else f"the software GPU with {options.pes} processing elements"
         )
-        kept = report.read_page(options.page.read_text()) if options.page.exists() else []
+        before = options.page.read_text() if options.page.exists() else ""
+        kept = report.read_page(before)
         if options.amend:
             earlier = {found.name: found for found in kept}
             corpora = [report.amended(found, earlier.get(found.name, found)) for found in corpora]
-        options.page.write_text(report.page(report.composed(corpora, kept), engine))
+        text = report.page(report.composed(corpora, kept), engine)
+        options.page.write_text(text + frameworks.kept(before))
     good = set(Status) - {Status.FAILED}
     return 0 if all(result.status in good for found in corpora for result in found.results) else 1
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tests.compat.frameworks import page as frameworks
 from tests.compat.trial import Result
 from tests.compat.verdict import Cause, Status
 
@@ -114,6 +115,7 @@ _SUM: Final = re.compile(r"^\| ([^|]+?)(?: \(([^|]+)\))? \| (?:(\d{4}-\d\d-\d\d)
 
 def read_page(text: str) -> list[Corpus]:
     """Corpora of a page, for a new page without another run of them. What the page shortens stays short; it tells no times."""
+    text = text.partition(f"\n{frameworks.OPENING}\n")[0]
     sums = [found for line in text.splitlines() if (found := _SUM.match(line))]
     rows: dict[str, list[Result]] = {}
     title = ""
