@@ -39,6 +39,32 @@ static void launch(CUgraphExec exec)
     OK(cuCtxSynchronize());
 }
 
+/* A grid without blocks, which the executable graph gets before it is launched, as tinygrad does it. */
+static void grid_given_later(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode kernel;
+    unsigned n = COUNT, first = 0;
+    void *parameters[] = {&memory, &n};
+    CUDA_KERNEL_NODE_PARAMS launching = kernel_of(parameters), told;
+    OK(cuMemsetD32(memory, 4, COUNT));
+    launching.gridDimX = 0;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode(&kernel, graph, NULL, 0, &launching));
+    OK(cuGraphKernelNodeGetParams(kernel, &told));
+    CHECK(told.gridDimX == 0 && told.gridDimY == 1);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, NULL));
+    launching.gridDimX = 1;
+    OK(cuGraphExecKernelNodeSetParams(exec, kernel, &launching));
+    launch(exec);
+    OK(cuMemcpyDtoH(&first, memory, sizeof(first)));
+    CHECK(first == 12);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 /* fill -> kernel -> copy, and a function of the host behind the copy */
 static void nodes(void)
 {
@@ -408,6 +434,7 @@ int main(void)
     OK(cuModuleGetFunction(&scale, module, "scale"));
     OK(cuMemAlloc(&memory, COUNT * sizeof(unsigned)));
     nodes();
+    grid_given_later();
     captures();
     captures_into_graphs();
     arrays();

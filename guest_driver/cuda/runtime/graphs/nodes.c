@@ -26,6 +26,7 @@ static cudaError_t take_buffer(const struct rt_launch *launch, void **extra, voi
     return cudaSuccess;
 }
 
+/* Programs may add a grid without blocks, and set the true one before they launch the graph: until then that fails. */
 cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKernelNodeParams *params,
                                 struct rt_operation *operation, void **arguments)
 {
@@ -33,10 +34,13 @@ cudaError_t rt_kernel_operation(struct rt_device *device, const struct cudaKerne
     if (params == NULL || (params->kernelParams != NULL && params->extra != NULL))
         return cudaErrorInvalidValue;
     struct rt_launch *launch = &operation->launch;
+    const dim3 grid = params->gridDim;
+    const dim3 some = {RT_MAX(grid.x, 1u), RT_MAX(grid.y, 1u), RT_MAX(grid.z, 1u)};
     cudaError_t error =
-        rt_prepare_launch(device, params->func, params->gridDim, params->blockDim, params->sharedMemBytes, 0, launch);
+        rt_prepare_launch(device, params->func, some, params->blockDim, params->sharedMemBytes, 0, launch);
     if (error != cudaSuccess)
         return error;
+    memcpy(launch->geometry.grid, (const uint32_t[]){grid.x, grid.y, grid.z}, sizeof(launch->geometry.grid));
     launch->arguments = params->kernelParams;
     if (params->kernelParams != NULL || launch->num_arguments == 0)
         return launch->num_arguments > 0 ? rt_check_spare(launch) : cudaSuccess;
