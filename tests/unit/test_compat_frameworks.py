@@ -64,6 +64,18 @@ def test_outcomes_are_those_that_pytest_tells(tmp_path: Path) -> None:
     assert found["test_is_skipped"].why == "Skipped: needs two GPUs"
 
 
+def test_names_begin_at_the_suites_folder(tmp_path: Path) -> None:
+    """Whatever folders below it have settings of pytest."""
+    tests, work = tmp_path / "tests", tmp_path / "work"
+    (tests / "inner").mkdir(parents=True)
+    work.mkdir()
+    (tests / "inner" / "pytest.ini").write_text("[pytest]\n")
+    (tests / "inner" / "test_it.py").write_text("def test_a(): pass\n")
+    setting = Setting((sys.executable,), tests, work, ("-q",), {"PYTHONPATH": str(INSIDE)}, PLENTY_S)
+    (test,) = Runner(setting, Guest(dict(os.environ))).run("inner/test_it.py")
+    assert test.name == "inner/test_it.py::test_a"
+
+
 def test_a_crash_loses_one_test(tmp_path: Path) -> None:
     found = ran(
         tmp_path,

@@ -62,6 +62,8 @@ class Place:
 
     suite: Suite
     python: Path
+    beside: tuple[Path, ...]
+    """Folders of packages that the tests need."""
     tests: Path
     work: Path
 
@@ -71,6 +73,7 @@ class Place:
         home.mkdir(exist_ok=True)
         variables = dict(self.suite.variables) | {
             "HOME": str(home),
+            "VGC_BESIDE": ":".join(map(str, self.beside)),
             "XDG_CACHE_HOME": str(home / ".cache"),
             "PYTHONPATH": f"{INSIDE}:{self.tests}" if self.suite.source == "checkout" else str(INSIDE),
         }
@@ -93,8 +96,8 @@ def place(name: str, options: argparse.Namespace) -> Place:
         raise environment.MissingError("run `make frameworks`, or name an interpreter with --python")
     environment.version(framework, suite.package)
     environment.check_programs(suite)
-    python = environment.over(framework, suite, work)
-    return Place(suite, python, environment.tests(suite, python, options.tests, work), work)
+    found = environment.tests(suite, framework, options.tests, work)
+    return Place(suite, framework, tuple(environment.beside(framework, suite, work)), found, work)
 
 
 def to_run(files: list[str], results: Results, options: argparse.Namespace) -> list[str]:

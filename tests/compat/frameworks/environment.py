@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Final
@@ -54,27 +53,24 @@ def check_programs(suite: Suite) -> None:
             )
 
 
-def over(framework: Path, suite: Suite, work: Path) -> Path:
-    """Python that sees a framework's environment, which stays as it is, and the packages that its tests need.
+def beside(framework: Path, suite: Suite, work: Path) -> list[Path]:
+    """Folders of the packages that a suite's tests need, for the end of the path of a framework's Python, which stays as it is.
 
     :raise MissingError: its tests compare with PyTorch, which is not installed.
     """
-    folder = work / "python"
-    seen = [site_packages(framework)]
-    if suite.wants_torch:
-        torch = cache_folder() / "pytorch" / "bin" / "python"
-        if not torch.exists():
-            raise MissingError(f"its tests compare with PyTorch: make an environment {torch.parents[1]} that has it")
-        seen.append(site_packages(torch))
-    stamp = "\n".join([*map(str, seen), *_BASE, *suite.needs])
+    folder = work / "packages"
+    wanted = "\n".join([*_BASE, *suite.needs])
     mark = folder / "made"
-    if not mark.exists() or mark.read_text() != stamp:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        own = site_packages(folder / "bin" / "python")
-        (own / "seen.pth").write_text("".join(f"{path}\n" for path in seen))
-        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *_BASE, *suite.needs], check=True)
-        mark.write_text(stamp)
-    return folder / "bin" / "python"
+    if not mark.exists() or mark.read_text() != wanted:
+        words: list[str | Path] = ["install", "--quiet", "--upgrade", "--target", folder, *_BASE, *suite.needs]
+        subprocess.run([framework, "-m", "pip", *words], check=True)
+        mark.write_text(wanted)
+    if not suite.wants_torch:
+        return [folder]
+    torch = cache_folder() / "pytorch" / "bin" / "python"
+    if not torch.exists():
+        raise MissingError(f"its tests compare with PyTorch: make an environment {torch.parents[1]} that has it")
+    return [folder, site_packages(torch)]
 
 
 def tests(suite: Suite, python: Path, given: Path | None, work: Path) -> Path:

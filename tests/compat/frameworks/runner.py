@@ -108,6 +108,7 @@ class Runner:
             "pytest",
             "-p",
             "vgc_recorder",
+            f"--rootdir={setting.folder}",
             "-p",
             "no:cacheprovider",
             *setting.options,

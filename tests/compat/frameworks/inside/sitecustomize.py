@@ -1,12 +1,16 @@
-"""Module that Python imports as it starts: child processes inherit the link to the host, as processes of a VM have it.
+"""Module that Python imports as it starts, in a framework's Python: packages for tests behind its own, and the link to the host.
 
-Runs in a framework's Python. Outside a VM the link is a few descriptors, which `subprocess` and `multiprocessing` would close.
+Packages are those of the folders in ``$VGC_BESIDE``. Child processes inherit the link, as processes of a VM have it: outside a
+VM the link is a few descriptors, which `subprocess` and `multiprocessing` would close.
 """
 
 import _posixsubprocess
 import os
 import re
+import sys
 from typing import Any
+
+sys.path += filter(None, os.environ.get("VGC_BESIDE", "").split(":"))
 
 _LINK = {
     int(number)
