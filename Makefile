@@ -89,6 +89,10 @@ bench: image  ## run the benchmarks; results in bench/out/
 gpu:  ## on a machine with an NVIDIA GPU: its tests and benchmarks, figures in bench/results/
 	@$(if $(wildcard $(PYTHON)),$(PYTHON),python3) -m tools.gpu $(GPU_OPTIONS)
 
+.PHONY: pycuda
+pycuda: setup  ## build pycuda's wheel with the parts of a toolkit that wheels bring, and install it: a reference for tests on a GPU
+	@$(PYTHON) -m tools.pycuda
+
 .PHONY: gpu-kit
 gpu-kit: setup  ## what such a machine lacks, to carry there: wheels and headers in build/gpu-kit/
 	@$(PYTHON) -m tools.gpu.kit $(GPU_KIT_OPTIONS)

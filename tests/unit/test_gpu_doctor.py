@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable
@@ -120,6 +121,24 @@ def test_libraries_are_named_with_their_files_or_how_to_get_them(host: Callable[
     assert describe(missing).splitlines() == [
         "absent   cuFFT: not found: without it, 'libraries: auto' leaves its functions to kernels of our own",
         "         to get it: pip, for 13.0",
+    ]
+
+
+def test_pycuda_is_named_with_its_use(host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "2026.1")
+    (there,) = found(host(), "pycuda")
+    assert describe(there) == "ok       pycuda: 2026.1: tests on the GPU compare with it"
+
+
+def test_missing_pycuda_is_told_with_its_command(host: Callable[..., Places], monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", absent)
+    (missing,) = found(host(), "pycuda")
+    assert describe(missing).splitlines() == [
+        "absent   pycuda: not installed: tests on the GPU compare with programs in C alone; vgcd itself does not use it",
+        "         to get it: make pycuda, in the project's folder",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import grp
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -64,6 +65,7 @@ def examine(places: Places | None = None) -> Iterator[Finding]:
     for library in places.libraries(found.driver_version):
         text = "not found: without it, 'libraries: auto' leaves its functions to kernels of our own"
         yield _optional(library.name, library.where is not None, str(library.where or text), library.hint)
+    yield _pycuda()
     yield from _sandbox()
     yield from _modes(places)
 
@@ -74,6 +76,16 @@ def _bindings() -> Finding:
     except ModuleNotFoundError:
         there = False
     return _optional("Python module cuda.bindings", there, "found" if there else "missing", INSTALL)
+
+
+def _pycuda() -> Finding:
+    """The package that tests on a GPU compare with, beside our own C; the engine does not use it."""
+    try:
+        text = f"{importlib.metadata.version('pycuda')}: tests on the GPU compare with it"
+    except importlib.metadata.PackageNotFoundError:
+        text = "not installed: tests on the GPU compare with programs in C alone; vgcd itself does not use it"
+        return _optional("pycuda", ok=False, text=text, hint="make pycuda, in the project's folder")
+    return _optional("pycuda", ok=True, text=text)
 
 
 def _driver(found: Survey) -> Finding:
