@@ -68,6 +68,10 @@ nightly: frameworks test ptx  ## as test and ptx, and tests that have run on san
 frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for tests that run them or compile their kernels anew
 	@$(PYTHON) -m tools.frameworks
 
+.PHONY: frameworks-further
+frameworks-further: build  ## install Taichi, Warp and CuPy (1 GB) for the tests that run them
+	@$(PYTHON) -m tools.further_frameworks
+
 .PHONY: frameworks-pytorch
 frameworks-pytorch: build  ## install PyTorch with NVIDIA's CUDA libraries (6 GB) for the tests that run it
 	@$(PYTHON) -m tools.pytorch

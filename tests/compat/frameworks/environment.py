@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.compat.frameworks.suites import Suite
-from tools.common import cache_folder
+from tools import pytorch
 
 _BASE: Final = ("pytest",)
 
@@ -67,9 +67,9 @@ def beside(framework: Path, suite: Suite, work: Path) -> list[Path]:
         mark.write_text(wanted)
     if not suite.wants_torch:
         return [folder]
-    torch = cache_folder() / "pytorch" / "bin" / "python"
-    if not torch.exists():
-        raise MissingError(f"its tests compare with PyTorch: make an environment {torch.parents[1]} that has it")
+    torch = pytorch.python()
+    if torch is None:
+        raise MissingError("its tests compare with PyTorch: run `make frameworks-pytorch`")
     return [folder, site_packages(torch)]
 
 

@@ -69,6 +69,7 @@ SUITES: Final[Mapping[str, Suite]] = {
         "numba-cuda",
         "wheel",
         ("numba_cuda/numba/cuda/tests/**/test_*.py",),
+        {"numba_cuda/numba/cuda/tests/benchmarks/test_kernel_launch.py": "measures times, and tests nothing"},
         needs=("cffi", "psutil", "ml_dtypes", "filecheck"),
         options=("--import-mode=importlib",),
     ),
