@@ -110,6 +110,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     if (device == NULL)
         return NULL;
     device->pid = getpid();
+    device->process = vgc_process();
     device->serial = atomic_fetch_add(&serials, 1) + 1;
     device->state_fd = -1;
     device->client = UINT32_MAX;
@@ -248,7 +249,7 @@ void vgc_close(struct vgc_device *device)
 {
     if (device == NULL)
         return;
-    if (device->pid != getpid())
+    if (device->process != vgc_process())
         return; /* the parent's: unmapping is all we could do, and exit does that */
     bool quiet = true;
     uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
@@ -262,13 +263,13 @@ void vgc_close(struct vgc_device *device)
 
 void vgc_end(struct vgc_device *device)
 {
-    if (device != NULL && device->pid == getpid())
+    if (device != NULL && device->process == vgc_process())
         context_destroy(device);
 }
 
 int vgc_reset(struct vgc_device *device)
 {
-    if (device->pid != getpid())
+    if (device->process != vgc_process())
         return vgc_check_usable(device);
     uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
     for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)

@@ -1,7 +1,6 @@
 /* This process's part of the region: first fit over chunk runs taken from the shared state. Bookkeeping is
  * private memory, so nothing that the host or another process writes can confuse it. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "internal.h"
 
@@ -131,7 +130,7 @@ static void give_back_if_whole(struct vgc_device *device, struct vgc_heap_block 
 
 bool vgc_heap_free(struct vgc_device *device, void *pointer)
 {
-    if (device->pid != getpid())
+    if (device->process != vgc_process())
         return false; /* the parent's; and a thread of its may have held the lock at the fork */
     pthread_mutex_lock(&device->heap_mutex);
     uint64_t offset = (uint64_t)((uint8_t *)pointer - device->transport->region);

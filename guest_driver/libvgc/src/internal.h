@@ -48,6 +48,11 @@ uint64_t vgc_deadline(uint64_t timeout_ns);
 /* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
 bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
 
+/* ---- fork.c --------------------------------------------------------------------------------- */
+
+/* A number of this process that a child of fork() does not have. Cheap. */
+uint32_t vgc_process(void);
+
 /* ---- transport.c: what transports have in common -------------------------------------------- */
 
 enum { VGC_REGION_HEADER_BYTES = 4096 };
@@ -320,8 +325,9 @@ struct vgc_device {
     struct vgc_state *state;
     int state_fd;
     uint32_t client;
-    pid_t pid;
-    uint64_t serial; /* tells handles apart that reuse an address */
+    pid_t pid;        /* that opened it */
+    uint32_t process; /* likewise, as vgc_process() has it */
+    uint64_t serial;  /* tells handles apart that reuse an address */
     uint64_t spin_ns;
     uint64_t open_timeout_ns;
     _Atomic uint64_t request_timeout_ns;

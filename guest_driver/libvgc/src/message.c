@@ -1,12 +1,11 @@
 /* Builds requests in a slot of the region and publishes them as descriptor chains. */
 #include <string.h>
-#include <unistd.h>
 
 #include "internal.h"
 
 int vgc_check_usable(struct vgc_device *device)
 {
-    if (device->pid != getpid())
+    if (device->process != vgc_process())
         return vgc_fail(VGC_INVALID_ARGUMENT,
                         "this device was opened by process %d: a fork must open the device itself", device->pid);
     if (atomic_load_explicit(&device->lost, memory_order_relaxed))

@@ -10,22 +10,20 @@ enum { FIRST_ROOM = 64 };
 static pthread_mutex_t tables_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct vgc_named_table *tables; /* all that are open */
 static _Atomic(struct vgc_named_table *) without_device;
-static _Atomic uint32_t forks;
 
-static void count_fork(void)
+static void free_mutex(void)
 {
-    (void)atomic_fetch_add(&forks, 1);
-    (void)pthread_mutex_init(&tables_mutex, NULL);
+    (void)pthread_mutex_init(&tables_mutex, NULL); /* a thread of the parent's may have held it */
 }
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(NULL, NULL, count_fork);
+    (void)pthread_atfork(NULL, NULL, free_mutex);
 }
 
 bool vgc_named_is_inherited(const struct vgc_named_table *table)
 {
-    return table->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+    return table->process != vgc_process();
 }
 
 struct vgc_named_table *vgc_named_table_of(const struct vgc_device *device)
@@ -64,7 +62,7 @@ static int new_table(const struct vgc_device *device, struct vgc_named_table **o
     if (table == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     (void)pthread_mutex_init(&table->mutex, NULL);
-    table->forks = forks;
+    table->process = vgc_process();
     table->owner = vgc_choice_owner(device);
     describe(table, device);
     table->slots = vgc_named_new_slots(FIRST_ROOM, NULL);

@@ -44,7 +44,7 @@ struct vgc_named_table {
     struct vgc_named_table *next;
     uint64_t owner;
     char remark[VGC_NAMED_REMARK];
-    uint32_t forks;                   /* of the process when it was made */
+    uint32_t process;                 /* that made it, as vgc_process() has it */
     _Atomic uint64_t silent_until_ns; /* until then the host is taken for silent, having left a call unanswered */
     pthread_mutex_t mutex;            /* of whoever changes it */
     size_t count;
