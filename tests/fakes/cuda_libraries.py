@@ -1,4 +1,4 @@
-"""cuBLAS and cuFFT without a GPU, for processes that have loaded the fake driver (`tests.fakes.cuda_driver`), in whose
+"""cuBLAS, cuFFT and cuDNN without a GPU, for processes that have loaded the fake driver (`tests.fakes.cuda_driver`), in whose
 memory and streams they compute.
 
 Calls, misuse and injected errors are the fake driver's: `FakeDriver.inject("cublasCreate_v2", 3)`, for example.
@@ -17,17 +17,17 @@ from tests.fakes.cuda_driver import REPOSITORY, SOURCES_DIR
 from virtio_proto.build_vring import cflags, ldflags
 
 HERE: Final = Path(__file__).resolve().parent / "cuda_libraries"
-ABI: Final = REPOSITORY / "vhost_backend/engines/cuda/cuda_libraries_abi.h"
-SONAMES: Final = {"cublas": "libcublas.so.13", "cufft": "libcufft.so.12"}
+ABI: Final = [REPOSITORY / f"vhost_backend/engines/cuda/cuda_{name}_abi.h" for name in ("libraries", "dnn")]
+SONAMES: Final = {"cublas": "libcublas.so.13", "cufft": "libcufft.so.12", "cudnn": "libcudnn.so.9"}
 """Names of the libraries' files, as in CUDA 13."""
 
 
 @functools.cache
 def build(name: str, hidden: tuple[str, ...] = ()) -> Path:
-    """Path of the fake of a library, "cublas" or "cufft", without the functions `hidden`; built if necessary."""
+    """Path of the fake of a library, "cublas", "cufft" or "cudnn", without the functions `hidden`; built if necessary."""
     source = HERE / f"{name}.c"
     digest = hashlib.sha256(repr((cflags(), ldflags(), hidden)).encode())
-    for path in (source, ABI, *sorted(SOURCES_DIR.glob("*.h"))):
+    for path in (source, *ABI, *sorted(SOURCES_DIR.glob("*.h"))):
         digest.update(path.read_bytes())
     folder = REPOSITORY / "build" / "fake-cuda-libraries" / digest.hexdigest()[:16]
     library = folder / SONAMES[name]

@@ -41,6 +41,7 @@ class Libraries:
     cublas: Path | None = None
     cufft: Path | None = None
     required: bool = False
+    cudnn: Path | None = None
 
 
 NO_LIBRARIES: Final = Libraries()
@@ -90,9 +91,10 @@ class CHalf(Engine):
         setup.completion, setup.memory_kind, setup.output_fd = completion, memory_kind, output_fd
         setup.stuck_ns = stuck_ns
         kept = [
-            ffi.new("char[]", os.fsencode(path)) if path else ffi.NULL for path in (libraries.cublas, libraries.cufft)
+            ffi.new("char[]", os.fsencode(path)) if path else ffi.NULL
+            for path in (libraries.cublas, libraries.cufft, libraries.cudnn)
         ]
-        setup.cublas, setup.cufft = kept
+        setup.cublas, setup.cufft, setup.cudnn = kept
         setup.libraries_required = libraries.required
         self.handle = lib.vgc_cuda_engine_new(setup, self._why)
         if self.handle == ffi.NULL:

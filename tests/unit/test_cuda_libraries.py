@@ -21,15 +21,18 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def where(driver: tuple[int, int]) -> list[Path | None]:
-    return [library.where for library in libraries.find(driver)]
+    """Paths of cuBLAS and cuFFT."""
+    return [library.where for library in libraries.find(driver)][:2]
 
 
 def test_missing_libraries_are_named_with_their_packages(host: Path) -> None:  # noqa: ARG001
     for driver, suffix in (((13, 0), ""), ((12, 4), "-cu12")):
-        cublas, cufft = libraries.find(driver)
+        cublas, cufft, cudnn = libraries.find(driver)
         assert (cublas.option, cublas.name, cublas.where) == ("cublas", "cuBLAS", None)
         assert (cufft.option, cufft.name, cufft.where) == ("cufft", "cuFFT", None)
         assert [cublas.hint, cufft.hint] == [f"pip install nvidia-cublas{suffix}", f"pip install nvidia-cufft{suffix}"]
+        assert (cudnn.option, cudnn.name, cudnn.where, cudnn.is_optional) == ("cudnn", "cuDNN", None, True)
+        assert cudnn.hint == f"pip install nvidia-cudnn-cu{driver[0]}"
 
 
 def test_wheels_come_before_toolkits(host: Path) -> None:
@@ -50,3 +53,8 @@ def test_a_driver_gets_the_newest_libraries_that_it_runs(host: Path) -> None:
     put(*thirteen)
     assert where((12, 8)) == twelve
     assert where((13, 0)) == where((14, 1)) == thirteen
+
+
+def test_cudnn_is_found_beside_the_others(host: Path) -> None:
+    put(host / "wheels/nvidia/cudnn/lib/libcudnn.so.9")
+    assert libraries.find((13, 0))[2].where == host / "wheels/nvidia/cudnn/lib/libcudnn.so.9"

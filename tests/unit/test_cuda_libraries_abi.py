@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import pytorch
+
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "vhost_backend/engines/cuda"
 CHECK = ROOT / "tests/unit/cuda_libraries_abi_check.c"
@@ -57,10 +59,34 @@ def test_a_difference_is_found(tmp_path: Path, ours: str, wrong: str, complaint:
     assert complaint in compile_check(tmp_path).stderr
 
 
-def test_every_number_is_compared() -> None:
-    checks = CHECK.read_text()
-    for name in re.findall(r"\b((?:BLAS|FFT)_\w+) = -?\w+", (ENGINE / "cuda_libraries_abi.h").read_text()):
-        assert f"SAME({name}," in checks, name
+@pytest.mark.parametrize("name", ["libraries", "dnn"])
+def test_every_number_is_compared(name: str) -> None:
+    checks = CHECK.with_name(f"cuda_{name}_abi_check.c").read_text()
+    for number in re.findall(r"\b((?:BLAS|FFT|DNN)_\w+) = -?\w+", (ENGINE / f"cuda_{name}_abi.h").read_text()):
+        assert f"SAME({number}," in checks, number
+
+
+def test_cudnns_numbers_and_functions_match_its_headers() -> None:
+    """Its headers are in the environment that has PyTorch."""
+    python, runtime = pytorch.python(), found("*/include/cuda_runtime_api.h")
+    headers = sorted(python.parents[1].glob("lib/python3*/site-packages/nvidia/cudnn/include")) if python else []
+    if not headers or not runtime:
+        pytest.skip("needs `make frameworks-pytorch` and NVIDIA's headers of the runtime")
+    folders = [f"-I{ENGINE}", *(f"-isystem{folder}" for folder in (headers[0], runtime[0].parent))]
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Wno-deprecated-declarations",
+        "-Werror",
+        "-fsyntax-only",
+        *folders,
+    ]
+    done = subprocess.run(
+        [*command, CHECK.with_name("cuda_dnn_abi_check.c")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

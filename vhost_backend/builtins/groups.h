@@ -15,5 +15,7 @@ extern const struct vgc_builtin_group vgc_builtin_random;
 extern const struct vgc_builtin_group vgc_builtin_sparse;
 extern const struct vgc_builtin_group vgc_builtin_math;
 extern const struct vgc_builtin_group vgc_builtin_select;
+extern const struct vgc_builtin_group vgc_library_cublas;
+extern const struct vgc_builtin_group vgc_library_cudnn;
 
 #endif

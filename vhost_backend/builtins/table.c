@@ -14,21 +14,41 @@ static const struct vgc_builtin_group *const GROUPS[] = {
 
 _Static_assert(VGC_NUM_TYPES <= 8, "requests name a function by function << 3 | type");
 
-enum { NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]) };
+static const struct vgc_builtin_group *const LIBRARIES[] = {&vgc_library_cublas, &vgc_library_cudnn};
+
+enum {
+    NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]),
+    NUM_LIBRARIES = sizeof(LIBRARIES) / sizeof(LIBRARIES[0]),
+};
 
 const struct vgc_builtin_group *vgc_builtin_group_at(uint32_t index)
 {
     return index < NUM_GROUPS ? GROUPS[index] : NULL;
 }
 
-const struct vgc_builtin *vgc_builtin_at(uint32_t index)
+static const struct vgc_builtin *at(const struct vgc_builtin_group *const *groups, uint32_t count, uint32_t index)
 {
-    for (uint32_t i = 0; i < NUM_GROUPS; i++) {
-        if (index < GROUPS[i]->num_builtins)
-            return &GROUPS[i]->builtins[index];
-        index -= GROUPS[i]->num_builtins;
+    for (uint32_t i = 0; i < count; i++) {
+        if (index < groups[i]->num_builtins)
+            return &groups[i]->builtins[index];
+        index -= groups[i]->num_builtins;
     }
     return NULL;
+}
+
+const struct vgc_builtin *vgc_builtin_at(uint32_t index)
+{
+    return at(GROUPS, NUM_GROUPS, index);
+}
+
+const struct vgc_builtin *vgc_library_function_at(uint32_t index)
+{
+    return at(LIBRARIES, NUM_LIBRARIES, index);
+}
+
+bool vgc_is_library_function(const struct vgc_builtin *builtin)
+{
+    return builtin->function >= VGC_FN_CUBLAS_GEMM;
 }
 
 static bool is_named(const char *have, const char *name, size_t len)
@@ -43,6 +63,9 @@ static const struct vgc_builtin_group *group_of(const char *name, size_t len)
     for (uint32_t i = 0; dot != NULL && i < NUM_GROUPS; i++)
         if (is_named(GROUPS[i]->name, name, (size_t)(dot - name)))
             return GROUPS[i];
+    for (uint32_t i = 0; dot != NULL && i < NUM_LIBRARIES; i++)
+        if (is_named(LIBRARIES[i]->name, name, (size_t)(dot - name)))
+            return LIBRARIES[i];
     return NULL;
 }
 

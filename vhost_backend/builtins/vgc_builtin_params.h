@@ -234,4 +234,57 @@ struct vgc_take_params {
     uint64_t out;
 };
 
+/* Numbers of types, operations and modes are cuBLAS's; matrices are columns, one behind the other. */
+struct vgc_cublas_gemm_params {
+    int32_t op_a;
+    int32_t op_b;
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    double alpha;
+    double alpha_imaginary;
+    uint64_t a;
+    int64_t lda;
+    int64_t stride_a;
+    uint64_t b;
+    int64_t ldb;
+    int64_t stride_b;
+    double beta;
+    double beta_imaginary;
+    uint64_t c;
+    int64_t ldc;
+    int64_t stride_c;
+    int64_t batch;
+    int32_t in_type;
+    int32_t out_type;
+    int32_t compute;
+    int32_t math;
+};
+
+enum { VGC_CUDNN_AXES = 5, VGC_CUDNN_SPACE = 3 };
+
+/* Numbers of types and modes are cuDNN's. Axes are those of the batch, of channels, and 2 or 3 of space. */
+struct vgc_cudnn_convolution_params {
+    uint64_t x;
+    uint64_t w;
+    uint64_t y;
+    double alpha;
+    double beta;
+    int32_t axes;
+    int32_t type;
+    int32_t compute;
+    int32_t math;
+    int32_t w_channels_last;
+    int32_t deterministic;
+    int32_t x_size[VGC_CUDNN_AXES];
+    int32_t w_size[VGC_CUDNN_AXES];
+    int32_t y_size[VGC_CUDNN_AXES];
+    int32_t x_stride[VGC_CUDNN_AXES];
+    int32_t y_stride[VGC_CUDNN_AXES];
+    int32_t pad[VGC_CUDNN_SPACE];
+    int32_t stride[VGC_CUDNN_SPACE];
+    int32_t dilation[VGC_CUDNN_SPACE];
+    int64_t groups;
+};
+
 #endif

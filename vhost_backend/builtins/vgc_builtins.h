@@ -6,6 +6,7 @@
 #ifndef VGC_BUILTINS_H
 #define VGC_BUILTINS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -103,7 +104,12 @@ enum vgc_builtin_function {
     VGC_FN_COMPLEX_ABSOLUTE = 70,
     VGC_FN_COMPLEX_ANGLE = 71,
     VGC_FN_COMPLEX_JOIN = 72,
-    VGC_NUM_FUNCTIONS = 73,
+    /* Of NVIDIA's libraries, where the host has them; `type` says nothing of these. */
+    VGC_FN_CUBLAS_GEMM = 73,
+    VGC_FN_CUDNN_FORWARD = 74,
+    VGC_FN_CUDNN_BACKWARD_DATA = 75,
+    VGC_FN_CUDNN_BACKWARD_FILTER = 76,
+    VGC_NUM_FUNCTIONS = 77,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */
@@ -117,8 +123,8 @@ enum vgc_builtin_use {
 enum {
     VGC_BUILTIN_RANGES = 8,     /* most ranges of memory that a call accesses */
     VGC_BUILTIN_WHY = 256,      /* bytes of a text that says why a call is refused, with its zero */
-    VGC_BUILTIN_PARAMS = 24,    /* most parameters of a function */
-    VGC_BUILTIN_BLOCK = 192,    /* most bytes of a parameter block */
+    VGC_BUILTIN_PARAMS = 56,    /* most parameters of a function */
+    VGC_BUILTIN_BLOCK = 384,    /* most bytes of a parameter block */
     VGC_BUILTIN_AXES = 1 << 22, /* longest axis of a Fourier transform */
     VGC_BUILTIN_RANK = 4,       /* axes of arrays with strides */
 };
@@ -174,6 +180,13 @@ const struct vgc_builtin_group *vgc_builtin_group_at(uint32_t index);
 
 /* Functions of all groups from 0 up; NULL behind the last one. */
 const struct vgc_builtin *vgc_builtin_at(uint32_t index);
+
+/* Functions that a library of the host's computes, and nothing else: engines have them where they use that library.
+ * From 0 up; NULL behind the last one. */
+const struct vgc_builtin *vgc_library_function_at(uint32_t index);
+
+/* Whether a function is one of those. */
+bool vgc_is_library_function(const struct vgc_builtin *builtin);
 
 /* The function of this name, which need not end with a zero; NULL: no function has it. */
 const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len);

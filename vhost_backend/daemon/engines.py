@@ -253,7 +253,7 @@ def _with_libraries(config: VmConfig, libraries: Iterable[Library]) -> VmConfig:
 
     :raise EngineError: the configuration requires one that the host lacks.
     """
-    missing = [library for library in libraries if library.where is None]
+    missing = [library for library in libraries if library.where is None and not library.is_optional]
     if missing and config.engine.options.get("libraries") == "on":
         names, hints = " and ".join(item.name for item in missing), "; ".join(item.hint for item in missing)
         raise EngineError(

@@ -55,6 +55,13 @@ static void add(struct vgc_builtins *builtins, const struct vgc_builtin *builtin
     builtins->order[builtins->count++] = (uint16_t)place;
 }
 
+static void add_if_there(struct vgc_dp *dp, const struct vgc_builtin *builtin)
+{
+    void *engine_private = dp->engine->ops->builtin(dp->engine, builtin);
+    if (engine_private != NULL)
+        add(dp->builtins, builtin, engine_private);
+}
+
 int vgc_builtins_init(struct vgc_dp *dp)
 {
     const struct vgc_builtin *builtin;
@@ -63,11 +70,10 @@ int vgc_builtins_init(struct vgc_dp *dp)
     dp->builtins = calloc(1, sizeof(*dp->builtins));
     if (dp->builtins == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; (builtin = vgc_builtin_at(i)) != NULL; i++) {
-        void *engine_private = dp->engine->ops->builtin(dp->engine, builtin);
-        if (engine_private != NULL)
-            add(dp->builtins, builtin, engine_private);
-    }
+    for (uint32_t i = 0; (builtin = vgc_builtin_at(i)) != NULL; i++)
+        add_if_there(dp, builtin);
+    for (uint32_t i = 0; (builtin = vgc_library_function_at(i)) != NULL; i++)
+        add_if_there(dp, builtin);
     return 0;
 }
 

@@ -19,7 +19,7 @@ struct cublasContext {
     CUstream stream;
     char *workspace; /* NULL: the library's own */
     size_t workspace_bytes;
-    unsigned int math;
+    bool has_math; /* a math mode was set */
 };
 
 static blas_handle live; /* the engine makes only one */
@@ -73,9 +73,12 @@ API blas_result cublasDestroy_v2(blas_handle handle)
 
 API blas_result cublasSetMathMode(blas_handle handle, unsigned int mode)
 {
+    static const char *const NAMES[] = {"math_0", "math_1", "math_2", "math_3"};
     blas_result result = begin(__func__, handle);
+    if (!result && mode < sizeof NAMES / sizeof *NAMES)
+        fake_cuda_library_call(NAMES[mode]); /* for tests to count; modes with flags are the engine's */
     if (!result)
-        handle->math = mode;
+        handle->has_math = true;
     return result;
 }
 
@@ -119,12 +122,29 @@ struct product {
     struct matrices a, b, c;
     int64_t terms, batch;
     double alpha, beta;
-    unsigned int type;
+    unsigned int type, c_type;
 };
 
 static size_t bytes_of(unsigned int type)
 {
-    return type == BLAS_R_16F ? 2 : type == BLAS_R_32F ? 4 : 8;
+    return type == BLAS_R_16F || type == BLAS_R_16BF ? 2 : type == BLAS_R_32F ? 4 : 8;
+}
+
+/* A bfloat is the upper half of a float. */
+static double of_bfloat(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return (double)value;
+}
+
+static uint16_t to_bfloat(double number)
+{
+    float value = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 static size_t extent(const struct matrices *matrices, int64_t batch, unsigned int type)
@@ -137,6 +157,8 @@ static double load(const char *from, int64_t at, unsigned int type)
 {
     if (type == BLAS_R_16F)
         return (double)((const _Float16 *)(const void *)from)[at];
+    if (type == BLAS_R_16BF)
+        return of_bfloat(((const uint16_t *)(const void *)from)[at]);
     return type == BLAS_R_32F ? (double)((const float *)(const void *)from)[at]
                               : ((const double *)(const void *)from)[at];
 }
@@ -145,6 +167,8 @@ static void store(char *to, int64_t at, unsigned int type, double value)
 {
     if (type == BLAS_R_16F)
         ((_Float16 *)(void *)to)[at] = (_Float16)(float)value;
+    else if (type == BLAS_R_16BF)
+        ((uint16_t *)(void *)to)[at] = to_bfloat(value);
     else if (type == BLAS_R_32F)
         ((float *)(void *)to)[at] = (float)value;
     else
@@ -165,17 +189,18 @@ static void compute(void *data, char *const *bytes)
         for (int64_t column = 0; column < p->c.columns; column++)
             for (int64_t row = 0; row < p->c.rows; row++) {
                 int64_t to = place(&p->c, i, row, column);
-                double sum = 0, before = p->beta == 0 ? 0 : p->beta * load(bytes[2], to, p->type);
+                double sum = 0, before = p->beta == 0 ? 0 : p->beta * load(bytes[2], to, p->c_type);
                 for (int64_t term = 0; term < p->terms; term++)
                     sum += load(bytes[0], place(&p->a, i, row, term), p->type) *
                            load(bytes[1], place(&p->b, i, term, column), p->type);
-                store(bytes[2], to, p->type, p->alpha * sum + before);
+                store(bytes[2], to, p->c_type, p->alpha * sum + before);
             }
 }
 
 static bool is_allowed(const struct product *p, unsigned int compute_type)
 {
-    if (compute_type != (p->type == BLAS_R_64F ? BLAS_COMPUTE_64F : BLAS_COMPUTE_32F) || p->type > BLAS_R_16F)
+    bool is_real = p->type <= BLAS_R_16F || p->type == BLAS_R_16BF;
+    if (compute_type != (p->type == BLAS_R_64F ? BLAS_COMPUTE_64F : BLAS_COMPUTE_32F) || !is_real)
         return false;
     return p->a.ld >= p->a.rows && p->b.ld >= p->b.rows && p->c.ld >= p->c.rows && p->c.rows > 0 && p->c.columns > 0 &&
            p->terms > 0 && p->batch > 0;
@@ -187,7 +212,7 @@ static blas_result submit(const struct cublasContext *handle, const struct produ
     struct fake_library_range ranges[] = {
         {(CUdeviceptr)(uintptr_t)a, extent(&p->a, p->batch, p->type)},
         {(CUdeviceptr)(uintptr_t)b, extent(&p->b, p->batch, p->type)},
-        {(CUdeviceptr)(uintptr_t)c, extent(&p->c, p->batch, p->type)},
+        {(CUdeviceptr)(uintptr_t)c, extent(&p->c, p->batch, p->c_type)},
         {(CUdeviceptr)(uintptr_t)handle->workspace, handle->workspace_bytes},
     };
     return fake_cuda_library_submit(handle->stream, compute, p, sizeof *p, ranges, 4) ? BLAS_EXECUTION_FAILED
@@ -209,7 +234,8 @@ API blas_result cublasGemmStridedBatchedEx_64(blas_handle handle, unsigned int t
     blas_result result = begin(__func__, handle);
     if (result)
         return result;
-    if (a_type != b_type || a_type != c_type || algorithm != BLAS_GEMM_DEFAULT)
+    bool is_widened = c_type == BLAS_R_32F && (a_type == BLAS_R_16F || a_type == BLAS_R_16BF);
+    if (a_type != b_type || (a_type != c_type && !is_widened) || algorithm != BLAS_GEMM_DEFAULT)
         return NOT_SUPPORTED;
     bool is_double = compute_type == BLAS_COMPUTE_64F;
     struct product p = {
@@ -221,10 +247,11 @@ API blas_result cublasGemmStridedBatchedEx_64(blas_handle handle, unsigned int t
         .alpha = is_double ? *(const double *)alpha : (double)*(const float *)alpha,
         .beta = is_double ? *(const double *)beta : (double)*(const float *)beta,
         .type = a_type,
+        .c_type = c_type,
     };
     if (!is_allowed(&p, compute_type))
         return INVALID_VALUE;
-    if (handle->math != BLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
+    if (!handle->has_math)
         fake_cuda_library_misuse("products in a math mode that may sum halves as halves, or floats as TF32");
     if (!handle->workspace) {
         fake_cuda_library_misuse("a product in the library's own workspace");

@@ -7,7 +7,8 @@
  * Calls that may fail because of data in the VM's memory have a word of pinned memory, to which the GPU copies the
  * status that their kernels leave.
  *
- * Where cuBLAS and cuFFT are used (libraries.c), they compute the calls that they can, and kernels all others. */
+ * Where cuBLAS and cuFFT are used (libraries.c), they compute the calls that they can, and kernels all others.
+ * Functions that are a library's own have no module. */
 #include "cuda_engine.h"
 
 #include "builtins/cuda_builtins.h"
@@ -36,6 +37,12 @@ static bool is_call(const struct vgc_op *op)
     return op->kind == VGC_OPK_LAUNCH && op->kernel->builtin != NULL;
 }
 
+/* Whether the call needs its module, as kernels compute it, or the parts that a library does not. */
+static bool has_module(const struct vgc_op *op)
+{
+    return is_call(op) && !vgc_is_library_function(op->kernel->builtin);
+}
+
 static struct cuda_module *module_of(struct cuda_engine *engine, const struct vgc_op *op)
 {
     return &engine->modules[builtin_of(op)->module];
@@ -44,6 +51,8 @@ static struct cuda_module *module_of(struct cuda_engine *engine, const struct vg
 void *cuda_find_builtin(struct vgc_engine *base, const struct vgc_builtin *builtin)
 {
     struct cuda_engine *engine = cuda_engine_of(base);
+    if (vgc_is_library_function(builtin) && !cuda_library_is_used(engine, cuda_library_of(builtin)))
+        return NULL;
     struct cuda_builtin *one = calloc(1, sizeof(*one));
     if (one == NULL)
         return NULL;
@@ -90,13 +99,13 @@ uint32_t cuda_builtin_cost(const struct cuda_engine *engine, const struct vgc_op
 
 void cuda_builtin_arrive(struct cuda_engine *engine, const struct vgc_op *op)
 {
-    if (is_call(op) && module_of(engine, op)->state == CUDA_MODULE_REFUSED)
+    if (has_module(op) && module_of(engine, op)->state == CUDA_MODULE_REFUSED)
         module_of(engine, op)->state = CUDA_MODULE_ABSENT;
 }
 
 bool cuda_builtin_may_go(struct cuda_engine *engine, const struct vgc_op *op)
 {
-    if (!is_call(op))
+    if (!has_module(op))
         return true;
     struct cuda_module *module = module_of(engine, op);
     if (module->state == CUDA_MODULE_ABSENT) {
@@ -282,12 +291,16 @@ drv_result cuda_submit_builtin(struct cuda_engine *engine, drv_stream stream, st
     struct cuda_builtin_launch launches[CUDA_BUILTIN_LAUNCHES];
     const struct cuda_module *module = module_of(engine, op);
     drv_result error = DRV_SUCCESS;
-    if (module->state == CUDA_MODULE_REFUSED) {
+    if (has_module(op) && module->state == CUDA_MODULE_REFUSED) {
         fail(op, module->status, module->why);
         return DRV_SUCCESS;
     }
     if (submit_to_library(engine, stream, op, &error))
         return error;
+    if (!has_module(op)) {
+        fail(op, VGC_STATUS_LAUNCH_FAILED, "the host's library refuses the call, or lacks memory for it");
+        return DRV_SUCCESS;
+    }
     uint32_t count = cuda_builtin_plan(op->kernel->builtin, op->params, engine->base.num_pes, op->workspace, launches);
     for (uint32_t i = 0; i < count && error == DRV_SUCCESS; i++)
         error = launch(engine, module, stream, &launches[i]);

@@ -29,7 +29,8 @@ struct vgc_cuda_setup {
     int32_t errors_fd;  /* file that is its stderr, for texts of failed assertions; 0: these are ignored */
     const char *cublas; /* arguments of dlopen(): NVIDIA's libraries; NULL: not used */
     const char *cufft;
-    uint32_t libraries_required; /* not 0: without both of them there is no engine */
+    const char *cudnn;
+    uint32_t libraries_required; /* not 0: without the first two there is no engine */
     uint64_t stuck_ns;           /* longest time of reading the GPU's timer while nothing else runs; 0: 10 s */
 };
 
@@ -73,7 +74,7 @@ void vgc_cuda_engine_resume(struct vgc_engine *engine);
 /* Frees the engine, but not the context. No operation may be running, and programs must have been unloaded. */
 void vgc_cuda_engine_close(struct vgc_engine *engine);
 /* NVIDIA's libraries in use, once started: bits of enum vgc_cuda_library. */
-enum vgc_cuda_library { VGC_CUDA_CUBLAS = 1, VGC_CUDA_CUFFT = 2 };
+enum vgc_cuda_library { VGC_CUDA_CUBLAS = 1, VGC_CUDA_CUFFT = 2, VGC_CUDA_CUDNN = 4 };
 uint32_t vgc_cuda_engine_libraries(const struct vgc_engine *engine);
 /* Detection in use, once started: VGC_CUDA_MEMORY or VGC_CUDA_EVENT. */
 uint32_t vgc_cuda_engine_completion(const struct vgc_engine *engine);

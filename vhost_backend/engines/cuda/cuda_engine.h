@@ -13,6 +13,8 @@
  *   boxes.c    copies of boxes                    objects.c  textures and surfaces
  *   gate.c     turns with other VMs of the GPU         builtins.c  built-in functions
  *   libraries.c  cuBLAS and cuFFT, for some of them
+ *   dnn.c        cuDNN, for convolutions
+ *   library_files.c  their files
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
  * *submitted*, it has a CUstream; the others are *pending*. A *marker* behind submitted operations makes them a
@@ -28,6 +30,7 @@
 #include "builtins/library_calls.h"
 #include "cdef.h"
 #include "cuda_abi.h"
+#include "cuda_dnn_abi.h"
 #include "cuda_libraries_abi.h"
 #include "kernels/control/vgc_control.h"
 #include "kernels/cuda/control/vgc_cuda_link.h"
@@ -59,6 +62,7 @@ enum {
     CUDA_LINK_BYTES = 64 << 10,            /* most bytes of a copy of the control system */
     CUDA_MODULES = 11,                     /* of built-in functions */
     CUDA_LIBRARY_COMMANDS = 24,            /* bound of what a library submits for a call */
+    CUDA_DNN_PLANS = 128,                  /* of cuDNN: descriptors in the worker's memory alone */
     CUDA_FFT_PLANS = 16,                   /* of cuFFT, each with tables in device memory that are not charged */
     CUDA_STATUSES = CUDA_COMMANDS_MAX / 2, /* calls of built-in functions that may fail: each is two commands or more */
     CUDA_GATE_NAP_NS = 200000,             /* longest nap while a launch is held */
@@ -245,6 +249,29 @@ struct cuda_fft {
 #undef MEMBER
 };
 
+/* Plan of cuDNN for all convolutions of a shape: its descriptors, and an algorithm. */
+struct cuda_dnn_plan {
+    uint32_t function;                         /* enum vgc_builtin_function; 0: no plan */
+    struct vgc_cudnn_convolution_params shape; /* without addresses and factors */
+    dnn_tensor x, y;
+    dnn_filter w;
+    dnn_convolution convolution;
+    unsigned int algorithm;
+    uint64_t work_bytes;
+    uint64_t used; /* number of the last use */
+};
+
+/* Functions of cuDNN, and plans of the shapes that were used last. */
+struct cuda_dnn {
+    void *library; /* NULL: not used */
+    dnn_handle handle;
+    struct cuda_dnn_plan plans[CUDA_DNN_PLANS];
+    uint64_t uses;
+#define MEMBER(name, parameters) dnn_result(*name) parameters;
+    DNN_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
 struct cuda_builtin;
 struct cuda_engine;
 
@@ -335,6 +362,7 @@ struct cuda_engine {
     /* built-in functions */
     struct cuda_blas blas;
     struct cuda_fft fft;
+    struct cuda_dnn dnn;
     struct cuda_builtin *builtins; /* list */
     struct cuda_module modules[CUDA_MODULES];
     uint32_t *statuses; /* pinned, CUDA_STATUSES words; NULL before the first module */
@@ -605,6 +633,28 @@ enum cuda_library_result {
 };
 enum cuda_library_result cuda_library_submit(struct cuda_engine *engine, drv_stream stream,
                                              const struct cuda_library_call *call, drv_address work, uint64_t bytes);
+
+/* ---- library_files.c ---- */
+/* Loads a library and finds its functions, each by name and place in `functions`; NULL on failure, with the reason in
+ * `why`. */
+struct cuda_symbol {
+    const char *name;
+    size_t offset;
+};
+void *cuda_library_load(const char *path, const struct cuda_symbol *symbols, size_t count, void *functions, char *why);
+/* An error of the context behind an operation that a library has refused, DRV_SUCCESS if it still works. */
+drv_result cuda_library_context_error(const struct cuda_engine *engine, drv_stream stream);
+
+/* ---- dnn.c ---- */
+/* Loads cuDNN if the setup names it, with the libraries that it loads itself; without it, there are no such calls. */
+void cuda_dnn_open(struct cuda_engine *engine, const struct vgc_cuda_setup *setup, char *why);
+/* Makes the handle. An error of the context; DRV_SUCCESS also if cuDNN does not start, and then is not used. */
+drv_result cuda_dnn_start(struct cuda_engine *engine);
+void cuda_dnn_close(struct cuda_engine *engine);
+/* Parts of cuda_library_bytes() and cuda_library_submit() for cuDNN, whose result the second returns. */
+bool cuda_dnn_bytes(struct cuda_engine *engine, const struct cuda_library_call *call, uint64_t *bytes);
+dnn_result cuda_dnn_submit(struct cuda_engine *engine, drv_stream stream, const struct cuda_library_call *call,
+                           drv_address work, uint64_t bytes);
 
 /* ---- builtins.c ---- */
 void *cuda_find_builtin(struct vgc_engine *base, const struct vgc_builtin *builtin);

@@ -180,7 +180,7 @@ class CudaEngine(Engine):
         setup = ffi.new("struct vgc_cuda_setup *")
         setup.driver = path
         kept = [ffi.NULL if name is None else ffi.new("char[]", os.fsencode(name)) for name in _libraries(options)]
-        setup.cublas, setup.cufft = kept
+        setup.cublas, setup.cufft, setup.cudnn = kept
         setup.libraries_required = options.libraries == "on"
         setup.context = ffi.cast("void *", self._partition.context)
         setup.primary = ffi.cast("void *", self._partition.primary)
@@ -269,9 +269,9 @@ def _name(gpu: device.Device, given: int) -> str:
     return gpu.name.encode()[: _NAME_BYTES - len(share)].decode(errors="ignore") + share
 
 
-def _libraries(options: CudaOptions) -> tuple[str | None, str | None]:
+def _libraries(options: CudaOptions) -> tuple[str | None, str | None, str | None]:
     """Paths of cuBLAS and cuFFT, as far as they are to be used."""
-    return (None, None) if options.libraries == "off" else (options.cublas, options.cufft)
+    return (None, None, None) if options.libraries == "off" else (options.cublas, options.cufft, options.cudnn)
 
 
 def _split(image_fd: int, size: int) -> tuple[bytes, Declared]:

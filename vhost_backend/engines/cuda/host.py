@@ -59,7 +59,7 @@ _DRIVER_CPUS: Final = 2
 
 def view(options: EngineOptions, dev: Path = Path("/dev"), proc: Path = Path("/proc")) -> HostView:
     """Device nodes of the GPU and libraries that `options` name, and files about the hardware."""
-    libraries = (options.get(name) for name in ("driver", "cublas", "cufft"))
+    libraries = (options.get(name) for name in ("driver", "cublas", "cufft", "cudnn"))
     folders = dict.fromkeys(
         folder for library in libraries if library is not None for folder in _folders(Path(str(library)))
     )

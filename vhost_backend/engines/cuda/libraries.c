@@ -23,60 +23,29 @@ enum { BLAS_PART = 64 };
 
 _Static_assert((int)BLAS_SUCCESS == 0 && (int)FFT_SUCCESS == 0, "both libraries' errors are other numbers");
 
-struct symbol {
-    const char *name;
-    size_t offset; /* in the library's struct */
-};
-
 #define SYMBOL_OF(type, name) {#name, offsetof(struct type, name)},
 #define BLAS_SYMBOL(name, parameters) SYMBOL_OF(cuda_blas, name)
 #define FFT_SYMBOL(name, parameters) SYMBOL_OF(cuda_fft, name)
-static const struct symbol BLAS_SYMBOLS[] = {BLAS_FUNCTIONS(BLAS_SYMBOL)};
-static const struct symbol FFT_SYMBOLS[] = {FFT_FUNCTIONS(FFT_SYMBOL)};
+static const struct cuda_symbol BLAS_SYMBOLS[] = {BLAS_FUNCTIONS(BLAS_SYMBOL)};
+static const struct cuda_symbol FFT_SYMBOLS[] = {FFT_FUNCTIONS(FFT_SYMBOL)};
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
-
-/* Loads a library and finds its functions; NULL on failure, with the reason in `why`. */
-static void *load(const char *path, const struct symbol *symbols, size_t count, void *functions, char *why)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        snprintf(why, VGC_CUDA_WHY, "a library cannot be loaded: %s", dlerror());
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        void *function = dlsym(library, symbols[i].name);
-        if (function == NULL) {
-            snprintf(why, VGC_CUDA_WHY, "%s lacks %s; the library of CUDA 12 or later has it", path, symbols[i].name);
-            dlclose(library);
-            return NULL;
-        }
-        *(void **)((char *)functions + symbols[i].offset) = function;
-    }
-    return library;
-}
 
 int cuda_libraries_open(struct cuda_engine *engine, const struct vgc_cuda_setup *setup, char *why)
 {
     snprintf(why, VGC_CUDA_WHY, "cuBLAS and cuFFT are required, and one of them is not named");
     if (setup->cublas != NULL)
-        engine->blas.library =
-            load(setup->cublas, BLAS_SYMBOLS, sizeof(BLAS_SYMBOLS) / sizeof(*BLAS_SYMBOLS), &engine->blas, why);
+        engine->blas.library = cuda_library_load(setup->cublas, BLAS_SYMBOLS,
+                                                 sizeof(BLAS_SYMBOLS) / sizeof(*BLAS_SYMBOLS), &engine->blas, why);
     if (setup->cufft != NULL)
         engine->fft.library =
-            load(setup->cufft, FFT_SYMBOLS, sizeof(FFT_SYMBOLS) / sizeof(*FFT_SYMBOLS), &engine->fft, why);
+            cuda_library_load(setup->cufft, FFT_SYMBOLS, sizeof(FFT_SYMBOLS) / sizeof(*FFT_SYMBOLS), &engine->fft, why);
+    cuda_dnn_open(engine, setup, why);
     bool has_both = engine->blas.library != NULL && engine->fft.library != NULL;
     return setup->libraries_required == 0 || has_both ? 0 : -1;
 }
 
 /* ---- handles ----------------------------------------------------------------------------------------------------- */
-
-/* An error of the context behind an operation that a library has refused, DRV_SUCCESS if it still works. */
-static drv_result context_error(const struct cuda_engine *engine, drv_stream stream)
-{
-    drv_result error = engine->driver.cuStreamQuery(stream);
-    return error == DRV_ERROR_NOT_READY ? DRV_SUCCESS : error;
-}
 
 /* Half products are summed as floats, and no more SMs are counted on than the VM has. */
 static blas_result make_handle(struct cuda_engine *engine)
@@ -105,10 +74,12 @@ static void close_blas(struct cuda_blas *blas)
 int cuda_libraries_start(struct cuda_engine *engine, char *why)
 {
     blas_result error = engine->blas.library != NULL ? make_handle(engine) : BLAS_SUCCESS;
-    if (error == BLAS_SUCCESS)
-        return 0;
+    if (error == BLAS_SUCCESS) {
+        drv_result error_of_dnn = cuda_dnn_start(engine);
+        return error_of_dnn == DRV_SUCCESS ? 0 : cuda_why(engine, why, "cuDNN does not start", error_of_dnn);
+    }
     close_blas(&engine->blas);
-    drv_result lost = context_error(engine, engine->alloc_stream);
+    drv_result lost = cuda_library_context_error(engine, engine->alloc_stream);
     if (lost != DRV_SUCCESS)
         return cuda_why(engine, why, "cuBLAS does not start", lost);
     snprintf(why, VGC_CUDA_WHY, "cuBLAS does not start: its error %u", error);
@@ -125,6 +96,7 @@ static void end_plan(const struct cuda_fft *fft, struct cuda_fft_plan *plan)
 void cuda_libraries_close(struct cuda_engine *engine)
 {
     struct cuda_fft *fft = &engine->fft;
+    cuda_dnn_close(engine);
     close_blas(&engine->blas);
     for (uint32_t i = 0; i < CUDA_FFT_PLANS; i++)
         end_plan(fft, &fft->plans[i]);
@@ -136,13 +108,15 @@ void cuda_libraries_close(struct cuda_engine *engine)
 bool cuda_library_is_used(const struct cuda_engine *engine, enum cuda_library library)
 {
     return (library == CUDA_LIBRARY_BLAS && engine->blas.library != NULL) ||
-           (library == CUDA_LIBRARY_FFT && engine->fft.library != NULL);
+           (library == CUDA_LIBRARY_FFT && engine->fft.library != NULL) ||
+           (library == CUDA_LIBRARY_DNN && engine->dnn.library != NULL);
 }
 
 uint32_t vgc_cuda_engine_libraries(const struct vgc_engine *base)
 {
     const struct cuda_engine *engine = (const struct cuda_engine *)base;
-    return (engine->blas.library != NULL ? VGC_CUDA_CUBLAS : 0) | (engine->fft.library != NULL ? VGC_CUDA_CUFFT : 0);
+    return (engine->blas.library != NULL ? VGC_CUDA_CUBLAS : 0) | (engine->fft.library != NULL ? VGC_CUDA_CUFFT : 0) |
+           (engine->dnn.library != NULL ? VGC_CUDA_CUDNN : 0);
 }
 
 /* ---- plans of transforms ----------------------------------------------------------------------------------------- */
@@ -201,7 +175,7 @@ static const struct cuda_fft_plan *plan_of(struct cuda_engine *engine, const str
     if (memcmp(&plan->shape, shape, sizeof(*shape)) != 0) {
         end_plan(fft, plan);
         if (!make_plan(fft, shape, plan)) {
-            cuda_check(engine, context_error(engine, engine->alloc_stream));
+            cuda_check(engine, cuda_library_context_error(engine, engine->alloc_stream));
             return NULL;
         }
     }
@@ -216,6 +190,8 @@ bool cuda_library_bytes(struct cuda_engine *engine, const struct cuda_library_ca
         *bytes = part < BLAS_MOST_BYTES ? part : BLAS_MOST_BYTES;
         return part >= BLAS_LEAST_BYTES;
     }
+    if (call->library == CUDA_LIBRARY_DNN)
+        return cuda_dnn_bytes(engine, call, bytes);
     const struct cuda_fft_plan *plan = plan_of(engine, &call->shape);
     *bytes = plan != NULL ? plan->work_bytes : 0;
     return plan != NULL;
@@ -228,7 +204,37 @@ static void *pointer(uint64_t address)
     return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* A row-major product is that of the swapped operands in columns. Setting the stream takes the workspace away. */
+/* Sets what a product needs; setting the stream takes the workspace away. */
+static blas_result prepare_blas(const struct cuda_blas *blas, drv_stream stream, drv_address work, uint64_t bytes)
+{
+    blas_result error = blas->cublasSetStream_v2(blas->handle, stream);
+    return error == BLAS_SUCCESS ? blas->cublasSetWorkspace_v2(blas->handle, pointer(work), bytes) : error;
+}
+
+/* A guest's own call of cuBLAS, in the math mode of its handle. */
+static blas_result submit_product(const struct cuda_blas *blas, drv_stream stream, const struct cuda_library_call *call,
+                                  drv_address work, uint64_t bytes)
+{
+    const struct vgc_cublas_gemm_params *p = &call->product;
+    const bool is_double = p->compute == BLAS_COMPUTE_64F || p->compute == BLAS_COMPUTE_64F_PEDANTIC;
+    const double alpha[] = {p->alpha, p->alpha_imaginary}, beta[] = {p->beta, p->beta_imaginary};
+    const float alpha_single[] = {(float)alpha[0], (float)alpha[1]}, beta_single[] = {(float)beta[0], (float)beta[1]};
+    blas_result error = prepare_blas(blas, stream, work, bytes);
+    if (error == BLAS_SUCCESS)
+        error = blas->cublasSetMathMode(blas->handle, (unsigned int)p->math);
+    if (error != BLAS_SUCCESS)
+        return error;
+    error = blas->cublasGemmStridedBatchedEx_64(
+        blas->handle, (unsigned int)p->op_a, (unsigned int)p->op_b, p->m, p->n, p->k,
+        is_double ? (const void *)alpha : alpha_single, pointer(p->a), (unsigned int)p->in_type, p->lda, p->stride_a,
+        pointer(p->b), (unsigned int)p->in_type, p->ldb, p->stride_b, is_double ? (const void *)beta : beta_single,
+        pointer(p->c), (unsigned int)p->out_type, p->ldc, p->stride_c, p->batch, (unsigned int)p->compute,
+        BLAS_GEMM_DEFAULT);
+    blas_result restored = blas->cublasSetMathMode(blas->handle, BLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    return error != BLAS_SUCCESS ? error : restored;
+}
+
+/* A row-major product is that of the swapped operands in columns. */
 static blas_result submit_gemm(const struct cuda_blas *blas, drv_stream stream, const struct cuda_library_call *call,
                                drv_address work, uint64_t bytes)
 {
@@ -238,9 +244,7 @@ static blas_result submit_gemm(const struct cuda_blas *blas, drv_stream stream, 
     float alpha = (float)p->alpha, beta = (float)p->beta;
     bool is_double = call->type == VGC_TYPE_F64;
     unsigned int type = TYPES[call->type];
-    blas_result error = blas->cublasSetStream_v2(blas->handle, stream);
-    if (error == BLAS_SUCCESS)
-        error = blas->cublasSetWorkspace_v2(blas->handle, pointer(work), bytes);
+    blas_result error = prepare_blas(blas, stream, work, bytes);
     if (error != BLAS_SUCCESS)
         return error;
     return blas->cublasGemmStridedBatchedEx_64(
@@ -289,14 +293,18 @@ enum cuda_library_result cuda_library_submit(struct cuda_engine *engine, drv_str
     uint32_t error;
     bool may_have_begun;
     if (call->library == CUDA_LIBRARY_BLAS) {
-        error = submit_gemm(&engine->blas, stream, call, work, bytes);
+        error = call->function == VGC_FN_CUBLAS_GEMM ? submit_product(&engine->blas, stream, call, work, bytes)
+                                                     : submit_gemm(&engine->blas, stream, call, work, bytes);
         may_have_begun = error == BLAS_MAPPING_ERROR || error == BLAS_EXECUTION_FAILED || error == BLAS_INTERNAL_ERROR;
+    } else if (call->library == CUDA_LIBRARY_DNN) {
+        error = cuda_dnn_submit(engine, stream, call, work, bytes);
+        may_have_begun = error >= DNN_INTERNAL_ERROR;
     } else {
         error = submit_fft(engine, stream, call, work);
         may_have_begun = error == FFT_INTERNAL_ERROR || error == FFT_EXEC_FAILED;
     }
     if (error == 0)
         return CUDA_LIBRARY_DONE;
-    cuda_check(engine, context_error(engine, stream));
+    cuda_check(engine, cuda_library_context_error(engine, stream));
     return may_have_begun ? CUDA_LIBRARY_FAILED : CUDA_LIBRARY_REFUSED;
 }

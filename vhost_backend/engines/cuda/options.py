@@ -36,6 +36,7 @@ class CudaOptions:
     cublas: str | None = None
     """Path of cuBLAS, which the daemon has found; None: it is not used."""
     cufft: str | None = None
+    cudnn: str | None = None
 
     @classmethod
     def parse(cls, options: EngineOptions) -> Self:
@@ -53,7 +54,7 @@ class CudaOptions:
                 case "heap", int() if value is not True and value > 0:
                     found[name] = value
                 case (
-                    ("driver" | "cublas" | "cufft", str())
+                    ("driver" | "cublas" | "cufft" | "cudnn", str())
                     | ("compiler", "auto" | "nvrtc" | "nvcc")
                     | ("hooks" | "libraries", "auto" | "on" | "off")
                     | ("completion", "auto" | "memory" | "event")
@@ -66,7 +67,7 @@ class CudaOptions:
                         f"cuda engine: option {name:.40} is {value!r:.80}; allowed: device (index or UUID), driver"
                         " (path), compiler (auto,"
                         " nvrtc, nvcc), hooks (auto, on, off), completion (auto, memory, event), memory"
-                        " (pool, mapped), libraries (auto, on, off), cublas, cufft (paths), binaries (true, false),"
+                        " (pool, mapped), libraries (auto, on, off), cublas, cufft, cudnn (paths), binaries (true, false),"
                         " heap (bytes)"
                     )
         return cls(**found)

@@ -17,6 +17,8 @@ struct cublasContext {
     unsigned turn;   /* calls that took one */
     void *workspace; /* of cublasSetWorkspace() */
     size_t workspace_bytes;
+    int host; /* host.cu: whether the host's cuBLAS is there */
+    const void *host_gemm;
 };
 
 namespace blas

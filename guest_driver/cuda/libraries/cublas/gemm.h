@@ -6,6 +6,7 @@
  * are computed by `product_of_small`, element by element, without a copy. */
 #pragma once
 #include "context.h"
+#include "host.h"
 
 namespace blas
 {
@@ -360,12 +361,55 @@ struct gemm_sizes {
     }
 };
 
+/* Whether the host's cuBLAS may compute it: what it is told of lies apart by strides, and factors are known here. */
+template <class In, class Sum, class Out>
+static bool is_for_host(cublasHandle_t handle, const gemm_sizes &size, batch<const In> a, batch<const In> b,
+                        batch<Out> c, i64 count)
+{
+    constexpr bool is_known = data_type<In>::value >= 0 && data_type<Out>::value >= 0 && data_type<Sum>::value >= 0;
+    return is_known && handle->pointer_mode == CUBLAS_POINTER_MODE_HOST && !a.table && !b.table && !c.table &&
+           size.m > 0 && size.n > 0 && count > 0;
+}
+
+template <class In, class Sum, class Out, class Scale>
+static bool by_host(cublasHandle_t handle, const gemm_sizes &size, Scale alpha, batch<const In> a, batch<const In> b,
+                    Scale beta, batch<Out> c, i64 count)
+{
+    host_product product{size.opa,
+                         size.opb,
+                         size.m,
+                         size.n,
+                         size.k,
+                         real_part_of(alpha),
+                         imaginary_part_of(alpha),
+                         a.first,
+                         size.lda,
+                         a.jump,
+                         b.first,
+                         size.ldb,
+                         b.jump,
+                         real_part_of(beta),
+                         imaginary_part_of(beta),
+                         c.first,
+                         size.ldc,
+                         c.jump,
+                         count,
+                         data_type<In>::value,
+                         data_type<Out>::value,
+                         is_wide<Sum>::value ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                         0};
+    return host_computes(handle, product);
+}
+
 template <class In, class Sum, class Out, class Scale>
 static cublasStatus_t do_gemm(cublasHandle_t handle, gemm_sizes size, const Scale *alpha, batch<const In> a,
                               batch<const In> b, const Scale *beta, batch<Out> c, i64 count)
 {
     BLAS_CHECK_HANDLE(handle);
     BLAS_CHECK(size.are_right() && count >= 0 && alpha && beta);
+    if (is_for_host<In, Sum, Out>(handle, size, a, b, c, count) &&
+        by_host<In, Sum, Out>(handle, size, *alpha, a, b, *beta, c, count))
+        return CUBLAS_STATUS_SUCCESS;
     const target<Sum, Out, Scale> to{scalar_of(handle, alpha), scalar_of(handle, beta), c, size.ldc, ALL};
     return gemm<In, Sum, Out, Scale>(handle->stream, size.m, size.n, size.k, operand_of<In>(size.opa, a, size.lda),
                                      operand_of<In>(size.opb, b, size.ldb), to, count);

@@ -1,4 +1,4 @@
-/* Plans of calls that cuBLAS and cuFFT compute. */
+/* Plans of calls that cuBLAS, cuFFT and cuDNN compute. */
 #include "library_calls.h"
 
 #include "calls.h"
@@ -77,11 +77,26 @@ static bool plan_library_fft(struct plan *before, struct plan *behind, const str
     return true;
 }
 
+/* Calls that are the library's own go to it as they are, and nothing else can compute them. */
+static bool plan_passed_on(const void *params, struct cuda_library_call *call)
+{
+    if (call->library == CUDA_LIBRARY_DNN)
+        call->convolution = *(const struct vgc_cudnn_convolution_params *)params;
+    else
+        call->product = *(const struct vgc_cublas_gemm_params *)params;
+    return true;
+}
+
 enum cuda_library cuda_library_of(const struct vgc_builtin *builtin)
 {
     switch (builtin->function) {
     case VGC_FN_GEMM:
+    case VGC_FN_CUBLAS_GEMM:
         return CUDA_LIBRARY_BLAS;
+    case VGC_FN_CUDNN_FORWARD:
+    case VGC_FN_CUDNN_BACKWARD_DATA:
+    case VGC_FN_CUDNN_BACKWARD_FILTER:
+        return CUDA_LIBRARY_DNN;
     case VGC_FN_FFT_C2C:
     case VGC_FN_FFT_R2C:
     case VGC_FN_FFT_C2R:
@@ -97,9 +112,14 @@ bool cuda_library_plan(const struct vgc_builtin *builtin, const void *params, ui
     *call = (struct cuda_library_call){.library = cuda_library_of(builtin), .type = builtin->type};
     struct plan before = {builtin, "fft", num_sms, workspace, 0, 0, &call->before, 0};
     struct plan behind = {builtin, "fft", num_sms, workspace, 0, 0, &call->behind, 0};
-    bool can = call->library == CUDA_LIBRARY_BLAS  ? plan_library_gemm(params, call)
-               : call->library == CUDA_LIBRARY_FFT ? plan_library_fft(&before, &behind, params, call)
-                                                   : false;
+    call->function = builtin->function;
+    bool can = false;
+    if (builtin->function == VGC_FN_CUBLAS_GEMM || call->library == CUDA_LIBRARY_DNN)
+        can = plan_passed_on(params, call);
+    else if (call->library == CUDA_LIBRARY_BLAS)
+        can = plan_library_gemm(params, call);
+    else if (call->library == CUDA_LIBRARY_FFT)
+        can = plan_library_fft(&before, &behind, params, call);
     call->scratch_bytes = before.most_bytes;
     call->num_before = before.num_launches;
     call->num_behind = behind.num_launches;

@@ -7,7 +7,7 @@
 #include "cuda_builtins.h"
 #include "vhost_backend/builtins/vgc_builtin_params.h"
 
-enum cuda_library { CUDA_LIBRARY_NONE, CUDA_LIBRARY_BLAS, CUDA_LIBRARY_FFT };
+enum cuda_library { CUDA_LIBRARY_NONE, CUDA_LIBRARY_BLAS, CUDA_LIBRARY_FFT, CUDA_LIBRARY_DNN };
 
 /* Shape of transforms: those of the same shape share a plan of cuFFT. */
 struct cuda_fft_shape {
@@ -27,7 +27,12 @@ struct cuda_library_call {
     uint32_t num_before;    /* 0 or 1 launches before the library's work */
     uint32_t num_behind;    /* 0 or 1 launches behind it */
     struct cuda_builtin_launch before, behind;
-    struct vgc_gemm_params gemm; /* row-major */
+    uint32_t function; /* enum vgc_builtin_function */
+    union {
+        struct vgc_gemm_params gemm; /* row-major */
+        struct vgc_cublas_gemm_params product;
+        struct vgc_cudnn_convolution_params convolution;
+    };
     struct cuda_fft_shape shape;
     uint64_t in, out; /* of a transform */
     bool inverse;     /* of a complex one */

@@ -34,6 +34,8 @@ uint32_t cuda_builtin_module_of(const struct vgc_builtin *builtin)
 static struct plan make(const struct vgc_builtin *builtin, const void *params, uint32_t num_sms, uint64_t workspace,
                         struct cuda_builtin_launch *launches)
 {
+    if (vgc_is_library_function(builtin)) /* there are no kernels for it */
+        return (struct plan){builtin, "", num_sms, workspace, 0, 0, launches, 0};
     const struct group *group = &GROUPS[cuda_builtin_module_of(builtin)];
     struct plan plan = {builtin, group->name, num_sms, workspace, 0, 0, launches, 0};
     group->plan(&plan, params);
