@@ -187,6 +187,7 @@ PARTS: Final = (
             "guest_driver/cuda/build/toolkit/lib64/libcurand.so",
             "guest_driver/cuda/build/toolkit/lib64/libcusparse.so",
             "guest_driver/cuda/build/toolkit/lib64/libcusolver.so",
+            "guest_driver/cuda/build/toolkit/lib64/libcudnn.so.9",
             "guest_driver/cuda/build/toolkit/include/cufft.h",
         ),
         is_sanitized=False,

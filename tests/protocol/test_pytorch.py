@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.frameworks.pytorch_sizes import MARK_BYTES, STEPS
 from tests.protocol.guest_host import guest_host
 from tests.protocol.torch_host import TorchHost, needs_pytorch, torch_host
 
@@ -61,3 +64,52 @@ def test_products_of_all_types_reach_the_driver(tmp_path: Path) -> None:
     assert said == [f"torch.{name}" for name in ("float32", "float16", "bfloat16", "float64", "complex64")]
     for numbers in ("f", "6__half", "13__nv_bfloat16", "d"):
         assert any(name.startswith(f"_ZN4blas16product_of_smallI{numbers}") for name in kernels), numbers
+
+
+MARK: Final = re.compile(rf"cuMemcpyHtoDAsync_v2\(\w+, \w+, {MARK_BYTES}, ")
+WAITS: Final = ("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuMemcpyDtoH")
+CALLS: Final = {
+    "cudnnConvolutionForward": 2,
+    "cudnnConvolutionBackwardData": 1,  # the images have no gradient
+    "cudnnConvolutionBackwardFilter": 2,
+    "cublasGemmStridedBatchedEx_64": 3,
+}
+"""Calls of the host's libraries in a training step: of two convolutions and one layer of products."""
+
+
+def test_hosts_libraries_compute_products_and_convolutions(tmp_path: Path) -> None:
+    """Through PyTorch, cuDNN's and cuBLAS's interfaces in the guest, and functions of the host by name."""
+    with torch_host(tmp_path, "cublas", "cufft", "cudnn") as torch:
+        said = torch.output("-m", "tests.frameworks.pytorch_libraries").splitlines()
+        assert not torch.lines("misuse")
+    assert len(said) == 4 * 2 + 3 * 3 * 4 + 2 * 3
+    assert not [line for line in said if not line.endswith(" right")]
+
+
+def test_training_steps_pass_and_wait_for_nothing(tmp_path: Path) -> None:
+    """All calls of a step are served; none waits for the device before the loss is read."""
+    with torch_host(tmp_path, "cublas", "cufft", "cudnn") as torch:
+        said = torch.output("-m", "tests.frameworks.pytorch_training", "cuda").splitlines()
+        lines = torch.lines()
+        assert not torch.lines("misuse")
+    assert [line.split()[0] for line in said] == ["sgd"] * STEPS + ["adam"] * STEPS
+    marks = [number for number, line in enumerate(lines) if MARK.match(line)]
+    assert len(marks) == 2 * 2 * STEPS
+    steps = [lines[begin + 1 : end] for begin, end in zip(marks[::2], marks[1::2], strict=True)]
+    for step in steps:
+        counts = {name: sum(line.startswith(f"{name}(") for line in step) for name in CALLS}
+        assert counts == CALLS
+        assert not [line for line in step if line.startswith(WAITS)]
+    kernels = [sum(line.startswith("launch ") for line in step) for step in (steps[STEPS - 1], steps[-1])]
+    assert kernels == [22, 26]  # with SGD and Adam, once all is loaded
+    assert not [line for line in steps[-1] if line.startswith(("cuModuleLoad", "cudnnGet"))]
+
+
+def test_without_cudnn_the_guest_is_told_what_helps(tmp_path: Path) -> None:
+    with torch_host(tmp_path) as torch:
+        words = torch.output("-m", "tests.frameworks.pytorch_training", "cuda", fails=True)
+        assert "CUDNN_STATUS_NOT_SUPPORTED" in words
+        assert "torch.backends.cudnn.enabled = False" in words
+        said = torch.output("-m", "tests.frameworks.pytorch_training", "cuda", "without-cudnn")
+        assert not torch.lines("misuse")
+    assert len(said.splitlines()) == 2 * STEPS

@@ -66,26 +66,20 @@ def test_every_number_is_compared(name: str) -> None:
         assert f"SAME({number}," in checks, number
 
 
-def test_cudnns_numbers_and_functions_match_its_headers() -> None:
-    """Its headers are in the environment that has PyTorch."""
+@pytest.mark.parametrize(
+    ("check", "folder"),
+    [("cuda_dnn_abi_check.c", ENGINE), ("cudnn_numbers_check.c", ROOT / "guest_driver/cuda/libraries/cudnn")],
+)
+def test_cudnns_numbers_and_functions_match_its_headers(check: str, folder: Path) -> None:
+    """Those of the host's side, and of the guest's. NVIDIA's headers are in the environment that has PyTorch."""
     python, runtime = pytorch.python(), found("*/include/cuda_runtime_api.h")
     headers = sorted(python.parents[1].glob("lib/python3*/site-packages/nvidia/cudnn/include")) if python else []
     if not headers or not runtime:
         pytest.skip("needs `make frameworks-pytorch` and NVIDIA's headers of the runtime")
-    folders = [f"-I{ENGINE}", *(f"-isystem{folder}" for folder in (headers[0], runtime[0].parent))]
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-Wall",
-        "-Wextra",
-        "-Wno-deprecated-declarations",
-        "-Werror",
-        "-fsyntax-only",
-        *folders,
-    ]
-    done = subprocess.run(
-        [*command, CHECK.with_name("cuda_dnn_abi_check.c")], capture_output=True, text=True, check=False
-    )
+    folders = [f"-I{folder}", *(f"-isystem{one}" for one in (headers[0], runtime[0].parent))]
+    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-Werror", "-fsyntax-only"]
+    words = [*command, *folders, str(CHECK.with_name(check))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,0 +1,3 @@
+# Writes functions that refuse by name: those of absent.txt.
+BEGIN { print "#include \"absent.h\"" }
+{ print "ABSENT(" $1 ")" }
