@@ -17,7 +17,7 @@ from bench.registry import Outcome, row
 from bench.results import Goal, Samples, SkipRow, outcome
 from bench.rows.cudart import device
 from guest_driver import exec_command
-from guest_driver.trace import lines
+from guest_driver.trace import lines, summary
 from guest_driver.trace.perfetto import WORK
 from tests.vm import harness as vm
 from tests.vm.vgcd import Vgcd, VmSettings
@@ -32,10 +32,14 @@ COMMAND_SECONDS: Final = 600
 
 @dataclass(frozen=True)
 class Round:
-    """Some repetitions of a thing, each of which took `each_ns`, and the engine's own part of that by the host's clock."""
+    """Some repetitions of a thing: the time of one, the engine's own part of it by the host's clock, and how often one asked
+    the device and slept.
+    """
 
     each_ns: float
     engine_ns: float
+    requests: float
+    sleeps: float
 
 
 Rounds = Mapping[str, Sequence[Round]]
@@ -92,9 +96,12 @@ def _rounds(printed: str, trace: lines.Trace) -> Rounds:
     for line in printed.splitlines():
         name, *numbers = line.split()
         count, began, ended = map(int, numbers)
-        work = (request for request in trace.requests if request.opcode in WORK)
-        engine_ns = sum(request.exec_ns for request in work if began <= request.start_ns < ended)
-        found[name].append(Round((ended - began) / count, engine_ns / count))
+        asked = [request for request in trace.requests if began <= request.start_ns < ended]
+        slept = [sleep for sleep in trace.sleeps if began <= sleep.start_ns < ended]
+        engine_ns = sum(request.exec_ns for request in asked if request.opcode in WORK)
+        found[name].append(
+            Round((ended - began) / count, engine_ns / count, len(asked) / count, summary.waits(slept) / count)
+        )
     return {name: rounds[1:] for name, rounds in found.items()}
 
 
@@ -102,11 +109,11 @@ def _samples(nanoseconds: Iterator[float], unit_ns: float) -> Samples:
     return Samples(tuple(value / unit_ns for value in nanoseconds))
 
 
-@row("tinygrad_matmul_ms", "tinygrad_step_ms")
+@row("tinygrad_matmul_ms", "tinygrad_step_ms", "tinygrad_step_requests", "tinygrad_step_sleeps")
 def tinygrad(lab: Lab) -> Iterator[Outcome]:
     """A product of 512 x 512 matrices, and a step of a small network's training, by tinygrad's device CUDA. The other side
     is what would be left without a VM: the engine's own time, and that of the same program on tinygrad's device NULL, which
-    does all but compute.
+    does all but compute. The step is counted, too: its requests to the device, and its sleeps until an answer.
     """
     guest = Guest(lab, "tinygrad")
     settings = {"PARALLEL": "0", "CACHELEVEL": "0"}
@@ -124,6 +131,9 @@ def tinygrad(lab: Lab) -> Iterator[Outcome]:
             against="the engine's time and tinygrad's own",
             goal=Goal("ratio", "<", 1.1),
         )
+    steps = ours["step"]
+    yield outcome("tinygrad_step_requests", Samples(tuple(one.requests for one in steps)), "", "lower")
+    yield outcome("tinygrad_step_sleeps", Samples(tuple(one.sleeps for one in steps)), "", "lower")
 
 
 @row("tinygrad_vm_matmul_ms", "tinygrad_vm_step_ms")

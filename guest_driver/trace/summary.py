@@ -44,12 +44,12 @@ def rows(trace: Trace) -> tuple[Row, ...]:
     return (
         Row("calls of CUDA", Counter(call.name for call in trace.calls), _length(trace.calls)),
         Row("requests", Counter(request.kind for request in trace.requests), _length(trace.requests)),
-        Row("sleeps", Counter({"": _waits(trace.sleeps)}), _length(trace.sleeps)),
+        Row("sleeps", Counter({"": waits(trace.sleeps)}), _length(trace.sleeps)),
         Row("on the device", Counter(map(_name, work)), sum(request.exec_ns for request in work)),
     )
 
 
-def _waits(sleeps: Sequence[Sleep]) -> int:
+def waits(sleeps: Sequence[Sleep]) -> int:
     """How many there are, if one that goes on after the longest that the driver sleeps at a time counts as one."""
     ends: dict[tuple[int, int], int] = {}
     count = 0
