@@ -78,6 +78,8 @@ def settings(folder: Path, release: str, environment: Mapping[str, str]) -> dict
         "LD_LIBRARY_PATH": _before(str(libraries), environment.get("LD_LIBRARY_PATH", "")),
         "LD_PRELOAD": _before(":".join(loaded), environment.get("LD_PRELOAD", "")),
         **({"LD_AUDIT": _before(str(search), environment.get("LD_AUDIT", ""))} if search.exists() else {}),
+        # This toolkit's cuDNN has no attention, which PyTorch would leave to it on some GPUs.
+        "TORCH_CUDNN_SDPA_DEPRIORITIZED": environment.get("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1"),
         "CUDA_HOME": str(folder),
         "CUDA_PATH": str(folder),
         "TRITON_PTXAS_PATH": ptxas,

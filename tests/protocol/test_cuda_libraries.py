@@ -68,6 +68,11 @@ def run(host: GuestHost, library: str, case: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("case", cases("cudnn"))
+def test_cudnn_keeps_descriptors_and_refuses(host: GuestHost, case: str) -> None:
+    run(host, "cudnn", case)
+
+
 @pytest.mark.parametrize("case", cases("cufft"))
 def test_cufft_agrees_with_numpy(host: GuestHost, case: str) -> None:
     run(host, "cufft", case)

@@ -39,6 +39,9 @@ def test_program_finds_the_toolkit_first(toolkit: Path) -> None:
     (libraries / "libvgc_search.so").touch()
     found = exec_command.settings(toolkit, "13", {"LD_AUDIT": "/lib/other.so"})
     assert found["LD_AUDIT"] == f"{libraries}/libvgc_search.so:/lib/other.so"
+    assert found["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "1"
+    chosen = {"TORCH_CUDNN_SDPA_DEPRIORITIZED": "0"}
+    assert exec_command.settings(toolkit, "13", chosen)["TORCH_CUDNN_SDPA_DEPRIORITIZED"] == "0"
     assert "libcudart.so.12" in exec_command.settings(toolkit, "12", {})["LD_PRELOAD"]
     assert exec_command.settings(toolkit, "13", found) == found  # a second time
 

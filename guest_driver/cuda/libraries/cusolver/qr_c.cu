@@ -1,3 +1,3 @@
 #include "reflectors.h"
 
-SOLVER_QR(C, un, cuComplex)
+SOLVER_QR(C, unmqr, ungqr, cuComplex)

@@ -1,3 +1,3 @@
 #include "reflectors.h"
 
-SOLVER_QR(D, or, double)
+SOLVER_QR(D, ormqr, orgqr, double)

@@ -1,3 +1,3 @@
 #include "reflectors.h"
 
-SOLVER_QR(S, or, float)
+SOLVER_QR(S, ormqr, orgqr, float)

@@ -1,3 +1,3 @@
 #include "reflectors.h"
 
-SOLVER_QR(Z, un, cuDoubleComplex)
+SOLVER_QR(Z, unmqr, ungqr, cuDoubleComplex)

@@ -199,7 +199,7 @@ template <class T> status make_q(handle h, i64 m, i64 n, i64 k, T *a, i64 lda, c
 }
 } // namespace solver
 
-/* The API's functions for one type of numbers; the last ones are named `or` for real and `un` for complex numbers. */
+/* The API's functions for one type of numbers; the last ones are named after orthogonal or unitary matrices. */
 #define SOLVER_QR_OF(T)                                                                                                \
     template i64 solver::qr_workspace<T>(i64, i64);                                                                    \
     template status solver::qr<T>(handle, i64, i64, T *, i64, T *, T *, int *);                                        \
@@ -208,7 +208,7 @@ template <class T> status make_q(handle h, i64 m, i64 n, i64 k, T *a, i64 lda, c
                                        const T *, T *, i64, T *);                                                      \
     template i64 solver::make_q_workspace<T>(i64, i64);                                                                \
     template status solver::make_q<T>(handle, i64, i64, i64, T *, i64, const T *, T *);
-#define SOLVER_QR(S, or, T)                                                                                            \
+#define SOLVER_QR(S, apply, make, T)                                                                                   \
     using namespace solver;                                                                                            \
     SOLVER_QR_OF(inside<T>::type)                                                                                      \
     status cusolverDn##S##geqrf_bufferSize(handle h, int m, int n, T *, int lda, int *size)                            \
@@ -225,16 +225,16 @@ template <class T> status make_q(handle h, i64 m, i64 n, i64 k, T *a, i64 lda, c
                      info);                                                                                            \
         return qr(h, m, n, in(a), lda, in(tau), in(work), info);                                                       \
     }                                                                                                                  \
-    status cusolverDn##S## or ##mqr_bufferSize(handle h, cublasSideMode_t side, cublasOperation_t op, int m, int n,    \
-                                               int k, const T *, int lda, const T *, const T *, int ldc, int *size)    \
+    status cusolverDn##S##apply##_bufferSize(handle h, cublasSideMode_t side, cublasOperation_t op, int m, int n,      \
+                                             int k, const T *, int lda, const T *, const T *, int ldc, int *size)      \
     {                                                                                                                  \
         SOLVER_CHECK_HANDLE(h);                                                                                        \
         SOLVER_CHECK(is_mqr<T>(side, op, m, n, k, lda, ldc) && size);                                                  \
         *size = (int)apply_q_workspace<inside<T>::type>(side, m, n, k);                                                \
         return CUSOLVER_STATUS_SUCCESS;                                                                                \
     }                                                                                                                  \
-    status cusolverDn##S## or ##mqr(handle h, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k,        \
-                                    const T *a, int lda, const T *tau, T *c, int ldc, T *work, int size, int *info)    \
+    status cusolverDn##S##apply(handle h, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k,            \
+                                const T *a, int lda, const T *tau, T *c, int ldc, T *work, int size, int *info)        \
     {                                                                                                                  \
         SOLVER_CHECK_HANDLE(h);                                                                                        \
         SOLVER_CHECK(is_mqr<T>(side, op, m, n, k, lda, ldc) && work && info &&                                         \
@@ -242,16 +242,15 @@ template <class T> status make_q(handle h, i64 m, i64 n, i64 k, T *a, i64 lda, c
         SOLVER_TRY(apply_q(h, side, op, m, n, k, in(a), lda, in(tau), in(c), ldc, in(work)));                          \
         return status_of(cudaMemsetAsync(info, 0, sizeof(int), h->stream));                                            \
     }                                                                                                                  \
-    status cusolverDn##S## or                                                                                          \
-        ##gqr_bufferSize(handle h, int m, int n, int k, const T *, int lda, const T *, int *size)                      \
+    status cusolverDn##S##make##_bufferSize(handle h, int m, int n, int k, const T *, int lda, const T *, int *size)   \
     {                                                                                                                  \
         SOLVER_CHECK_HANDLE(h);                                                                                        \
         SOLVER_CHECK(n >= 0 && m >= n && k >= 0 && k <= n && is_leading(lda, m) && size);                              \
         *size = (int)make_q_workspace<inside<T>::type>(m, n);                                                          \
         return CUSOLVER_STATUS_SUCCESS;                                                                                \
     }                                                                                                                  \
-    status cusolverDn##S## or                                                                                          \
-        ##gqr(handle h, int m, int n, int k, T *a, int lda, const T *tau, T *work, int size, int *info)                \
+    status cusolverDn##S##make(handle h, int m, int n, int k, T *a, int lda, const T *tau, T *work, int size,          \
+                               int *info)                                                                              \
     {                                                                                                                  \
         SOLVER_CHECK_HANDLE(h);                                                                                        \
         SOLVER_CHECK(n >= 0 && m >= n && k >= 0 && k <= n && is_leading(lda, m) && work && info &&                     \
