@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import torch
+from torch import nn
 
 ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 0.2}
 FORMATS = (torch.contiguous_format, torch.channels_last)
@@ -55,8 +56,31 @@ def of_other_axes() -> None:
         compare(name, function(x.cuda(), w.cuda()), function(x, w))
 
 
+def normalizations(dtype: torch.dtype, layout: torch.memory_format) -> None:
+    """Batch normalization in training, its gradients, and by the running numbers that training leaves."""
+    x, g = (torch.randn(4, 3, 5, 6).to(dtype).to(memory_format=layout) for _ in range(2))
+    here, there = nn.BatchNorm2d(3).double(), nn.BatchNorm2d(3).cuda()
+    left, right = x.double().requires_grad_(), x.cuda().requires_grad_()
+    wanted, got = here(left), there(right)
+    compare(f"normalization {dtype} {layout}", got, wanted)
+    wanted.backward(g.double())
+    got.backward(g.cuda())
+    for name, one, other in (
+        ("images", right, left),
+        ("factors", there.weight, here.weight),
+        ("biases", there.bias, here.bias),
+    ):
+        compare(f"gradient of {name} {dtype} {layout}", one.grad, other.grad)
+    compare(f"running means {dtype} {layout}", there.running_mean, here.running_mean)
+    compare(f"running variances {dtype} {layout}", there.running_var, here.running_var)
+    compare(f"normalization by them {dtype} {layout}", there.eval()(x.cuda()), here.eval()(x.double()))
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
+    for each in FORMATS:
+        normalizations(torch.float32, each)
+        normalizations(torch.float16, each)
     for each in ROUNDING:
         products(each)
     for kind, memory, free in itertools.product((torch.float32, torch.float16, torch.bfloat16), FORMATS, (True, False)):

@@ -82,7 +82,7 @@ def test_hosts_libraries_compute_products_and_convolutions(tmp_path: Path) -> No
     with torch_host(tmp_path, "cublas", "cufft", "cudnn") as torch:
         said = torch.output("-m", "tests.frameworks.pytorch_libraries").splitlines()
         assert not torch.lines("misuse")
-    assert len(said) == 4 * 2 + 3 * 3 * 4 + 2 * 3
+    assert len(said) == 7 * 2 * 2 + 4 * 2 + 3 * 3 * 4 + 2 * 3
     assert not [line for line in said if not line.endswith(" right")]
 
 

@@ -37,3 +37,4 @@ SAME_FOUND(cudnnConvolutionBwdFilterAlgoPerf_t);
     _Static_assert(__builtin_types_compatible_p(dnn_result(*) parameters, __typeof__(&name)),                          \
                    #name " has another type");
 DNN_CALLS(SAME_FUNCTION)
+DNN_NORMS(SAME_FUNCTION)

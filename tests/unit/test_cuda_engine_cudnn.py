@@ -23,7 +23,11 @@ FLOAT, DOUBLE, HALF = 0, 1, 2
 SINGLE_SUMS, DOUBLE_SUMS = 68, 70
 R_32F, R_64F, R_16F, R_16BF, C_32F = 0, 1, 2, 14, 4
 FMA: Final = 3
-NAMES: Final = ("cublas.gemm", FORWARD, "cudnn.convolution_backward_data", "cudnn.convolution_backward_filter")
+NORMS: Final = ("cudnn.normalize_training", "cudnn.normalize", "cudnn.normalize_backward")
+NAMES: Final = (
+    *("cublas.gemm", FORWARD, "cudnn.convolution_backward_data", "cudnn.convolution_backward_filter"),
+    *NORMS,
+)
 HOSTILE: Final = st.one_of(
     st.integers(-3, 12),
     st.sampled_from((0, 1, 2, 4, 5, 68, 70, -1, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63))),
@@ -206,6 +210,49 @@ def test_cudnn_refuses(gpu: Bench, changes: dict[str, int], words: str) -> None:
     with pytest.raises(builtins_rig.RefusedError, match=re.escape(words)):
         builtins_rig.call(FORWARD, x=x, w=w, y=y, **shape_of(x, w, y, **changes))
     assert gpu.driver.count("cudnnConvolutionForward") == 0
+
+
+def norm_of(x: Any, **changes: Any) -> dict[str, Any]:
+    """Parameters of a normalization of arrays without gaps."""
+    values: dict[str, Any] = {"axes": 4, "type": FLOAT, "mode": 1, "epsilon": 1e-5, "factor": 0.1}
+    for i in range(4):
+        values |= {f"size{i}": x.shape[i]}
+        values |= {f"{name}_stride{i}": x.strides[i] // x.itemsize for name in ("x", "y", "dx")}
+    return values | changes
+
+
+def test_cudnn_normalizes(gpu: Bench) -> None:
+    x = RNG.standard_normal((4, 3, 5, 2)).astype(np.float32)
+    scale, bias, mean = (RNG.standard_normal(3).astype(np.float32) for _ in range(3))
+    variance, y = np.ones(3, np.float32), np.zeros_like(x)
+    numbers = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
+    given = builtins_rig.call("cudnn.normalize", x=x, y=y, **numbers, **norm_of(x))["y"]
+    each = [array[None, :, None, None] for array in (mean, scale, bias)]
+    np.testing.assert_allclose(given, (x - each[0]) / np.sqrt(1 + 1e-5) * each[1] + each[2], atol=1e-5)
+    own = builtins_rig.call("cudnn.normalize_training", x=x, y=y, scale=scale, bias=bias, **norm_of(x))["y"]
+    np.testing.assert_allclose(own.mean((0, 2, 3)), bias, atol=1e-5)
+    np.testing.assert_allclose(own.std((0, 2, 3)), np.abs(scale), atol=1e-4)
+    assert not gpu.driver.misuses()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"type": 5}, "type 5"),
+        ({"mode": 3}, "mode 3"),
+        ({"axes": 6}, "6 axes"),
+        ({"size0": 0}, "is 0 or"),
+        ({"epsilon": -1.0}, "epsilon is negative"),
+        ({"factor": float("nan")}, "factor not 0 to 1"),
+        ({"mean": 4096}, "means without variances"),
+    ],
+)
+def test_normalizations_are_checked(changes: dict[str, Any], words: str) -> None:
+    x = np.zeros((4, 3, 5, 2), np.float32)
+    places = {"x": 4096, "y": 4096, "scale": 4096, "bias": 4096}
+    builtin = builtins_rig.named(NORMS[0])
+    with pytest.raises(builtins_rig.RefusedError, match=re.escape(words)):
+        builtins_rig.check(builtin, builtins_rig.pack(builtin, places | norm_of(x, **changes)))
 
 
 def test_arrays_of_others_are_refused(gpu: Bench) -> None:

@@ -14,7 +14,8 @@ static const struct vgc_builtin_group *const GROUPS[] = {
 
 _Static_assert(VGC_NUM_TYPES <= 8, "requests name a function by function << 3 | type");
 
-static const struct vgc_builtin_group *const LIBRARIES[] = {&vgc_library_cublas, &vgc_library_cudnn};
+static const struct vgc_builtin_group *const LIBRARIES[] = {&vgc_library_cublas, &vgc_library_cudnn,
+                                                            &vgc_library_cudnn_norms};
 
 enum {
     NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]),
@@ -56,26 +57,21 @@ static bool is_named(const char *have, const char *name, size_t len)
     return strlen(have) == len && memcmp(have, name, len) == 0;
 }
 
-/* The group of a function with this name, if there is one. */
-static const struct vgc_builtin_group *group_of(const char *name, size_t len)
+static const struct vgc_builtin *find(const struct vgc_builtin_group *const *groups, uint32_t count, const char *name,
+                                      size_t len)
 {
     const char *dot = memchr(name, '.', len);
-    for (uint32_t i = 0; dot != NULL && i < NUM_GROUPS; i++)
-        if (is_named(GROUPS[i]->name, name, (size_t)(dot - name)))
-            return GROUPS[i];
-    for (uint32_t i = 0; dot != NULL && i < NUM_LIBRARIES; i++)
-        if (is_named(LIBRARIES[i]->name, name, (size_t)(dot - name)))
-            return LIBRARIES[i];
+    for (uint32_t i = 0; dot != NULL && i < count; i++)
+        for (uint32_t j = 0; is_named(groups[i]->name, name, (size_t)(dot - name)) && j < groups[i]->num_builtins; j++)
+            if (is_named(groups[i]->builtins[j].name, name, len))
+                return &groups[i]->builtins[j];
     return NULL;
 }
 
 const struct vgc_builtin *vgc_builtin_named(const char *name, size_t len)
 {
-    const struct vgc_builtin_group *group = group_of(name, len);
-    for (uint32_t i = 0; group != NULL && i < group->num_builtins; i++)
-        if (is_named(group->builtins[i].name, name, len))
-            return &group->builtins[i];
-    return NULL;
+    const struct vgc_builtin *found = find(GROUPS, NUM_GROUPS, name, len);
+    return found != NULL ? found : find(LIBRARIES, NUM_LIBRARIES, name, len);
 }
 
 int vgc_builtin_check(const struct vgc_builtin *builtin, const void *params, struct vgc_builtin_need *need, char *why)

@@ -287,4 +287,28 @@ struct vgc_cudnn_convolution_params {
     int64_t groups;
 };
 
+/* Normalization of batches. Addresses of means and variances may be 0 where cuDNN allows it. */
+struct vgc_cudnn_normalization_params {
+    uint64_t x;
+    uint64_t y;  /* the result, or its gradient */
+    uint64_t dx; /* of gradients */
+    uint64_t scale;
+    uint64_t bias;   /* or its gradient */
+    uint64_t dscale; /* of gradients */
+    uint64_t mean;   /* running ones */
+    uint64_t variance;
+    uint64_t saved_mean;
+    uint64_t saved_variance;
+    double factor;
+    double epsilon;
+    int32_t axes;
+    int32_t type;
+    int32_t mode;
+    int32_t size[VGC_CUDNN_AXES];
+    int32_t x_stride[VGC_CUDNN_AXES];
+    int32_t y_stride[VGC_CUDNN_AXES];
+    int32_t dx_stride[VGC_CUDNN_AXES];
+    int32_t unused;
+};
+
 #endif

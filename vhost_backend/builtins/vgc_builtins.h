@@ -109,7 +109,10 @@ enum vgc_builtin_function {
     VGC_FN_CUDNN_FORWARD = 74,
     VGC_FN_CUDNN_BACKWARD_DATA = 75,
     VGC_FN_CUDNN_BACKWARD_FILTER = 76,
-    VGC_NUM_FUNCTIONS = 77,
+    VGC_FN_CUDNN_NORMALIZE_TRAINING = 77,
+    VGC_FN_CUDNN_NORMALIZE = 78,
+    VGC_FN_CUDNN_NORMALIZE_BACKWARD = 79,
+    VGC_NUM_FUNCTIONS = 80,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */

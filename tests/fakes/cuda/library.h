@@ -8,7 +8,7 @@
 
 #include "abi.h"
 
-enum { FAKE_LIBRARY_RANGES = 4, FAKE_LIBRARY_DATA = 512 };
+enum { FAKE_LIBRARY_RANGES = 8, FAKE_LIBRARY_DATA = 512 };
 
 /* Device memory that work uses. */
 struct fake_library_range {

@@ -362,3 +362,161 @@ API dnn_result cudnnConvolutionBackwardFilter(dnn_handle handle, const void *alp
     struct work work = {.arrays = {of_x->array, of_w->array, of_y->array}, .convolution = *convolution, .target = TO_W};
     return run(__func__, handle, &work, (const void *[]){x, w, y}, alpha, beta, algorithm, space, bytes);
 }
+
+/* ---- normalization: each channel by the mean and the deviation of its elements -------------------------------------
+ */
+
+enum norm_range { NORM_X, NORM_Y, NORM_SCALE, NORM_BIAS, NORM_MEAN, NORM_VARIANCE, NORM_DX, NORM_DSCALE };
+enum norm_kind { TRAINING, INFERENCE, BACKWARD };
+enum { PER_ACTIVATION = 0 };
+
+struct norm {
+    struct array x, y, dx;
+    enum norm_kind kind;
+    unsigned int type; /* of numbers of channels */
+    double factor, epsilon;
+    bool has_running;
+};
+
+/* Mean and inverse deviation of a channel. */
+static void measure(const struct norm *n, const char *x, int channel, double *mean, double *inverse, double *variance)
+{
+    int index[MOST_AXES];
+    double sum = 0, squares = 0;
+    int64_t count = elements(&n->x) / n->x.size[1];
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < elements(&n->x); i++) {
+            int64_t at = place(&n->x, i, index);
+            if (index[1] != channel)
+                continue;
+            double value = load(x, at, n->x.type);
+            if (pass)
+                squares += (value - *mean) * (value - *mean);
+            else
+                sum += value;
+        }
+        *mean = sum / (double)count;
+    }
+    *variance = squares / (double)count;
+    *inverse = 1 / __builtin_sqrt(*variance + n->epsilon);
+}
+
+static void normalize(const struct norm *n, char *const *bytes, int channel)
+{
+    int index[MOST_AXES];
+    double mean, inverse, variance, scale = load(bytes[NORM_SCALE], channel, n->type);
+    double bias = load(bytes[NORM_BIAS], channel, n->type);
+    measure(n, bytes[NORM_X], channel, &mean, &inverse, &variance);
+    if (n->kind == INFERENCE) {
+        mean = load(bytes[NORM_MEAN], channel, n->type);
+        inverse = 1 / __builtin_sqrt(load(bytes[NORM_VARIANCE], channel, n->type) + n->epsilon);
+    } else if (n->has_running) {
+        double count = (double)(elements(&n->x) / n->x.size[1]);
+        double before = load(bytes[NORM_MEAN], channel, n->type), was = load(bytes[NORM_VARIANCE], channel, n->type);
+        store(bytes[NORM_MEAN], channel, n->type, (1 - n->factor) * before + n->factor * mean);
+        store(bytes[NORM_VARIANCE], channel, n->type,
+              (1 - n->factor) * was + n->factor * variance * count / (count > 1 ? count - 1 : 1));
+    }
+    for (int64_t i = 0; i < elements(&n->x); i++) {
+        int64_t at = place(&n->x, i, index), to = place(&n->y, i, index);
+        if (index[1] == channel)
+            store(bytes[NORM_Y], to, n->y.type, (load(bytes[NORM_X], at, n->x.type) - mean) * inverse * scale + bias);
+    }
+}
+
+static void differentiate(const struct norm *n, char *const *bytes, int channel)
+{
+    int index[MOST_AXES];
+    double mean, inverse, variance, sum = 0, product = 0, scale = load(bytes[NORM_SCALE], channel, n->type);
+    double count = (double)(elements(&n->x) / n->x.size[1]);
+    measure(n, bytes[NORM_X], channel, &mean, &inverse, &variance);
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < elements(&n->x); i++) {
+            int64_t at = place(&n->x, i, index), from = place(&n->y, i, index), to = place(&n->dx, i, index);
+            if (index[1] != channel)
+                continue;
+            double part = (load(bytes[NORM_X], at, n->x.type) - mean) * inverse,
+                   dy = load(bytes[NORM_Y], from, n->y.type);
+            if (pass)
+                store(bytes[NORM_DX], to, n->dx.type, scale * inverse * (dy - sum / count - part * product / count));
+            else {
+                sum += dy;
+                product += dy * part;
+            }
+        }
+    store(bytes[NORM_BIAS], channel, n->type, sum);
+    store(bytes[NORM_DSCALE], channel, n->type, product);
+}
+
+static void compute_norm(void *data, char *const *bytes)
+{
+    const struct norm *n = data;
+    for (int channel = 0; channel < n->x.size[1]; channel++)
+        if (n->kind == BACKWARD)
+            differentiate(n, bytes, channel);
+        else
+            normalize(n, bytes, channel);
+}
+
+static struct fake_library_range numbers_of(const struct norm *n, const void *address)
+{
+    return (struct fake_library_range){(CUdeviceptr)(uintptr_t)address, (size_t)n->x.size[1] * bytes_of(n->type)};
+}
+
+/* Ranges that a kind does not have are those of x again. */
+static dnn_result run_norm(const char *name, dnn_handle handle, unsigned int mode, struct norm *n,
+                           const void *const *all)
+{
+    dnn_result result = begin(name);
+    if (result)
+        return result;
+    if (mode == PER_ACTIVATION)
+        return DNN_NOT_SUPPORTED;
+    struct fake_library_range ranges[FAKE_LIBRARY_RANGES];
+    for (int i = 0; i < FAKE_LIBRARY_RANGES; i++)
+        ranges[i] = i == NORM_X || !all[i] ? range_of(&n->x, all[NORM_X])
+                    : i == NORM_Y          ? range_of(&n->y, all[i])
+                    : i == NORM_DX         ? range_of(&n->dx, all[i])
+                                           : numbers_of(n, all[i]);
+    return fake_cuda_library_submit(handle->stream, compute_norm, n, sizeof *n, ranges, FAKE_LIBRARY_RANGES)
+               ? DNN_EXECUTION_FAILED
+               : DNN_SUCCESS;
+}
+
+API dnn_result cudnnBatchNormalizationForwardTraining(dnn_handle handle, unsigned int mode, const void *alpha,
+                                                      const void *beta, dnn_tensor of_x, const void *x, dnn_tensor of_y,
+                                                      void *y, dnn_tensor of_numbers, const void *scale,
+                                                      const void *bias, double factor, void *mean, void *variance,
+                                                      double epsilon, void *saved_mean, void *saved_variance)
+{
+    (void)alpha, (void)beta, (void)saved_mean, (void)saved_variance;
+    struct norm n = {of_x->array, of_y->array, of_x->array, TRAINING, of_numbers->array.type,
+                     factor,      epsilon,     mean != NULL};
+    const void *all[] = {x, y, scale, bias, mean, variance, NULL, NULL};
+    return run_norm(__func__, handle, mode, &n, all);
+}
+
+API dnn_result cudnnBatchNormalizationForwardInference(dnn_handle handle, unsigned int mode, const void *alpha,
+                                                       const void *beta, dnn_tensor of_x, const void *x,
+                                                       dnn_tensor of_y, void *y, dnn_tensor of_numbers,
+                                                       const void *scale, const void *bias, const void *mean,
+                                                       const void *variance, double epsilon)
+{
+    (void)alpha, (void)beta;
+    struct norm n = {of_x->array, of_y->array, of_x->array, INFERENCE, of_numbers->array.type, 0, epsilon, true};
+    const void *all[] = {x, y, scale, bias, mean, variance, NULL, NULL};
+    return run_norm(__func__, handle, mode, &n, all);
+}
+
+API dnn_result cudnnBatchNormalizationBackward(dnn_handle handle, unsigned int mode, const void *alpha,
+                                               const void *beta, const void *alpha_numbers, const void *beta_numbers,
+                                               dnn_tensor of_x, const void *x, dnn_tensor of_dy, const void *dy,
+                                               dnn_tensor of_dx, void *dx, dnn_tensor of_numbers, const void *scale,
+                                               void *dscale, void *dbias, double epsilon, const void *saved_mean,
+                                               const void *saved_variance)
+{
+    (void)alpha, (void)beta, (void)alpha_numbers, (void)beta_numbers, (void)saved_mean, (void)saved_variance;
+    struct norm n = {of_x->array, of_dy->array, of_dx->array, BACKWARD, of_numbers->array.type, 0, epsilon, false};
+    const void *all[] = {x, dy, scale, dbias, NULL, NULL, dx, dscale};
+    return run_norm(__func__, handle, mode, &n, all);
+}

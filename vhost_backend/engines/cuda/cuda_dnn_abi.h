@@ -69,6 +69,21 @@ struct dnn_found {
        dnn_convolution convolution, unsigned int algorithm, void *work, size_t bytes, const void *beta,                \
        dnn_filter of_w, void *w))
 
+#define DNN_NORMS(X)                                                                                                   \
+    X(cudnnBatchNormalizationForwardTraining,                                                                          \
+      (dnn_handle handle, unsigned int mode, const void *alpha, const void *beta, dnn_tensor of_x, const void *x,      \
+       dnn_tensor of_y, void *y, dnn_tensor of_numbers, const void *scale, const void *bias, double factor,            \
+       void *mean, void *variance, double epsilon, void *saved_mean, void *saved_variance))                            \
+    X(cudnnBatchNormalizationForwardInference,                                                                         \
+      (dnn_handle handle, unsigned int mode, const void *alpha, const void *beta, dnn_tensor of_x, const void *x,      \
+       dnn_tensor of_y, void *y, dnn_tensor of_numbers, const void *scale, const void *bias, const void *mean,         \
+       const void *variance, double epsilon))                                                                          \
+    X(cudnnBatchNormalizationBackward,                                                                                 \
+      (dnn_handle handle, unsigned int mode, const void *alpha, const void *beta, const void *alpha_numbers,           \
+       const void *beta_numbers, dnn_tensor of_x, const void *x, dnn_tensor of_dy, const void *dy, dnn_tensor of_dx,   \
+       void *dx, dnn_tensor of_numbers, const void *scale, void *dscale, void *dbias, double epsilon,                  \
+       const void *saved_mean, const void *saved_variance))
+
 /* Functions with results of heuristics. */
 #define DNN_FINDERS(X)                                                                                                 \
     X(cudnnGetConvolutionForwardAlgorithm_v7,                                                                          \
@@ -81,6 +96,6 @@ struct dnn_found {
       (dnn_handle handle, dnn_tensor x, dnn_tensor y, dnn_convolution convolution, dnn_filter w, int most, int *count, \
        struct dnn_found *found))
 
-#define DNN_FUNCTIONS(X) DNN_CALLS(X) DNN_FINDERS(X)
+#define DNN_FUNCTIONS(X) DNN_CALLS(X) DNN_NORMS(X) DNN_FINDERS(X)
 
 #endif

@@ -14,6 +14,7 @@
  *   gate.c     turns with other VMs of the GPU         builtins.c  built-in functions
  *   libraries.c  cuBLAS and cuFFT, for some of them
  *   dnn.c        cuDNN, for convolutions
+ *   dnn_norms.c  and for normalization of batches
  *   library_files.c  their files
  *
  * Terms: a *lane* is a guest's stream: the operations of a (context, stream) in order. While some of them are
@@ -633,6 +634,11 @@ enum cuda_library_result {
 };
 enum cuda_library_result cuda_library_submit(struct cuda_engine *engine, drv_stream stream,
                                              const struct cuda_library_call *call, drv_address work, uint64_t bytes);
+
+/* ---- dnn_norms.c ---- */
+/* Submits a normalization of batches. `function`: an enum vgc_builtin_function. */
+dnn_result cuda_dnn_normalize(const struct cuda_dnn *dnn, drv_stream stream, uint32_t function,
+                              const struct vgc_cudnn_normalization_params *p);
 
 /* ---- library_files.c ---- */
 /* Loads a library and finds its functions, each by name and place in `functions`; NULL on failure, with the reason in

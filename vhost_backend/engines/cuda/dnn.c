@@ -183,6 +183,9 @@ static const struct cuda_dnn_plan *plan_of(struct cuda_engine *engine, const str
 
 bool cuda_dnn_bytes(struct cuda_engine *engine, const struct cuda_library_call *call, uint64_t *bytes)
 {
+    *bytes = 0;
+    if (call->function >= VGC_FN_CUDNN_NORMALIZE_TRAINING)
+        return true; /* its functions have no workspace */
     const struct cuda_dnn_plan *plan = plan_of(engine, call);
     *bytes = plan != NULL ? plan->work_bytes : 0;
     return plan != NULL;
@@ -222,6 +225,8 @@ dnn_result cuda_dnn_submit(struct cuda_engine *engine, drv_stream stream, const 
                            drv_address work, uint64_t bytes)
 {
     const struct cuda_dnn *dnn = &engine->dnn;
+    if (call->function >= VGC_FN_CUDNN_NORMALIZE_TRAINING)
+        return cuda_dnn_normalize(dnn, stream, call->function, &call->normalization);
     const struct cuda_dnn_plan *plan = plan_of(engine, call);
     if (plan == NULL || plan->work_bytes > bytes)
         return DNN_NOT_SUPPORTED;

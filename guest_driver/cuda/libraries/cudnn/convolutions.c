@@ -19,17 +19,16 @@ static pthread_once_t told = PTHREAD_ONCE_INIT;
 static void tell(void)
 {
     (void)fprintf(stderr,
-                  "virtio-gpu-compute: the host of this device has no cuDNN for its VMs, so there are no convolutions "
-                  "by cuDNN. In PyTorch, torch.backends.cudnn.enabled = False has its own kernels compute them; "
+                  "virtio-gpu-compute: the host of this device has no cuDNN for its VMs, so there are no functions "
+                  "by cuDNN. In PyTorch, torch.backends.cudnn.enabled = False has its own kernels compute; "
                   "on the host, the engine's option 'libraries: auto' and cuDNN's package give it to the VM\n");
 }
 
-/* The host's function; NULL: it has none. */
-static const void *function_of(enum dnn_operation operation)
+const void *dnn_function(const char *name)
 {
     const struct dnn_runtime *runtime = dnn_runtime();
     const void *function = NULL;
-    if (runtime != NULL && runtime->find(NAMES[operation], &function) == 0)
+    if (runtime != NULL && runtime->find(name, &function) == 0)
         return function;
     (void)pthread_once(&told, tell);
     return NULL;
@@ -62,7 +61,7 @@ dnn_status dnn_complete(enum dnn_operation operation, struct dnn_convolution *p,
         if (p->w_channels_last && !is_packed(p, w_stride, true))
             return dnn_fail(DNN_LAYOUT, "filters lie neither as NCHW nor as NHWC");
     }
-    if (function_of(operation) == NULL)
+    if (dnn_function(NAMES[operation]) == NULL)
         return dnn_fail(DNN_NOT_SUPPORTED, "the host of this device has no cuDNN for its VMs");
     return DNN_SUCCESS;
 }
@@ -71,7 +70,7 @@ dnn_status dnn_execute(void *stream, enum dnn_operation operation, struct dnn_co
 {
     void *arguments[ARGUMENTS];
     char *at = (char *)p;
-    const void *function = function_of(operation);
+    const void *function = dnn_function(NAMES[operation]);
     if (function == NULL)
         return dnn_fail(DNN_NOT_SUPPORTED, "the host of this device has no cuDNN for its VMs");
     for (int i = 0; i < WIDE_FIRST; i++, at += sizeof(int64_t))

@@ -79,8 +79,19 @@ struct dnn_convolution {
 
 /* The filters' layout, by their strides; groups follow from the sizes. Whether the host can be asked. */
 dnn_status dnn_complete(enum dnn_operation operation, struct dnn_convolution *convolution, const int64_t *w_stride);
+/* The host's function of that name; NULL: it has none, which is told once. */
+const void *dnn_function(const char *name);
 /* Has the host's cuDNN execute it in a stream. */
 dnn_status dnn_execute(void *stream, enum dnn_operation operation, struct dnn_convolution *convolution);
+
+/* ---- legacy.c ------------------------------------------------------------------------------------------------------
+ */
+
+enum { DNN_MOST_AXES = 8 };
+
+struct dnn_tensor {
+    int type, axes, size[DNN_MOST_AXES], stride[DNN_MOST_AXES];
+};
 
 /* ---- descriptors.c: backend descriptors, as lists of attributes ---------------------------------------------------
  */

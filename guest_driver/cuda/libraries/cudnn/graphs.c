@@ -252,7 +252,7 @@ dnn_status dnn_finalize(struct dnn_descriptor *one)
                    ? DNN_SUCCESS
                    : dnn_fail(DNN_BAD_PARAM, "as many numbers of tensors as addresses are needed");
     default:
-        return dnn_fail(DNN_NOT_SUPPORTED, "descriptors of type %d: there are convolutions alone", one->type);
+        return dnn_fail(DNN_NOT_SUPPORTED, "descriptors of type %d: there are convolutions alone here", one->type);
     }
 }
 

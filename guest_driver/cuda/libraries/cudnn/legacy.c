@@ -4,14 +4,8 @@
 
 #include "dnn.h"
 
-enum { MOST_AXES = 8 };
-
-struct tensor {
-    int type, axes, size[MOST_AXES], stride[MOST_AXES];
-};
-
 struct filter {
-    int type, axes, format, size[MOST_AXES];
+    int type, axes, format, size[DNN_MOST_AXES];
 };
 
 struct convolution {
@@ -33,32 +27,34 @@ struct convolution {
         free(one);                                                                                                     \
         return DNN_SUCCESS;                                                                                            \
     }
-LIFE(Tensor, tensor)
+LIFE(Tensor, dnn_tensor)
 LIFE(Filter, filter)
 LIFE(Convolution, convolution)
 
 static bool are_sizes(int axes, const int *size)
 {
-    bool good = axes >= 1 && axes <= MOST_AXES && size != NULL;
+    bool good = axes >= 1 && axes <= DNN_MOST_AXES && size != NULL;
     for (int i = 0; good && i < axes; i++)
         good = size[i] > 0;
     return good;
 }
 
-API dnn_status cudnnSetTensorNdDescriptor(struct tensor *one, int type, int axes, const int *size, const int *stride);
-API dnn_status cudnnSetTensorNdDescriptor(struct tensor *one, int type, int axes, const int *size, const int *stride)
+API dnn_status cudnnSetTensorNdDescriptor(struct dnn_tensor *one, int type, int axes, const int *size,
+                                          const int *stride);
+API dnn_status cudnnSetTensorNdDescriptor(struct dnn_tensor *one, int type, int axes, const int *size,
+                                          const int *stride)
 {
     if (one == NULL || stride == NULL || !are_sizes(axes, size))
         return dnn_fail(DNN_BAD_PARAM, "no descriptor, or sizes that are not 1 or more");
-    *one = (struct tensor){.type = type, .axes = axes};
+    *one = (struct dnn_tensor){.type = type, .axes = axes};
     memcpy(one->size, size, (size_t)axes * sizeof(int));
     memcpy(one->stride, stride, (size_t)axes * sizeof(int));
     return DNN_SUCCESS;
 }
 
-API dnn_status cudnnGetTensorNdDescriptor(const struct tensor *one, int wanted, int *type, int *axes, int *size,
+API dnn_status cudnnGetTensorNdDescriptor(const struct dnn_tensor *one, int wanted, int *type, int *axes, int *size,
                                           int *stride);
-API dnn_status cudnnGetTensorNdDescriptor(const struct tensor *one, int wanted, int *type, int *axes, int *size,
+API dnn_status cudnnGetTensorNdDescriptor(const struct dnn_tensor *one, int wanted, int *type, int *axes, int *size,
                                           int *stride)
 {
     if (one == NULL || type == NULL || axes == NULL || size == NULL || stride == NULL || wanted < 0)
@@ -132,8 +128,8 @@ API dnn_status cudnnSetConvolutionMathType(struct convolution *one, int math)
  */
 
 /* Parameters that the descriptors give; the host chooses the algorithm, and brings its workspace. */
-static dnn_status describe(enum dnn_operation operation, const struct tensor *x, const struct filter *w,
-                           const struct convolution *of, const struct tensor *y, struct dnn_convolution *p)
+static dnn_status describe(enum dnn_operation operation, const struct dnn_tensor *x, const struct filter *w,
+                           const struct convolution *of, const struct dnn_tensor *y, struct dnn_convolution *p)
 {
     if (x == NULL || w == NULL || of == NULL || y == NULL)
         return dnn_fail(DNN_NULL_POINTER, "no descriptor");
@@ -181,14 +177,14 @@ static dnn_status run(struct dnn_handle *handle, enum dnn_operation operation, s
     return dnn_execute(handle->stream, operation, p);
 }
 
-API dnn_status cudnnConvolutionForward(struct dnn_handle *handle, const void *alpha, const struct tensor *of_x,
+API dnn_status cudnnConvolutionForward(struct dnn_handle *handle, const void *alpha, const struct dnn_tensor *of_x,
                                        const void *x, const struct filter *of_w, const void *w,
                                        const struct convolution *of, int algorithm, void *work, size_t bytes,
-                                       const void *beta, const struct tensor *of_y, void *y);
-API dnn_status cudnnConvolutionForward(struct dnn_handle *handle, const void *alpha, const struct tensor *of_x,
+                                       const void *beta, const struct dnn_tensor *of_y, void *y);
+API dnn_status cudnnConvolutionForward(struct dnn_handle *handle, const void *alpha, const struct dnn_tensor *of_x,
                                        const void *x, const struct filter *of_w, const void *w,
                                        const struct convolution *of, int algorithm, void *work, size_t bytes,
-                                       const void *beta, const struct tensor *of_y, void *y)
+                                       const void *beta, const struct dnn_tensor *of_y, void *y)
 {
     struct dnn_convolution p;
     (void)algorithm, (void)work, (void)bytes;
@@ -197,13 +193,13 @@ API dnn_status cudnnConvolutionForward(struct dnn_handle *handle, const void *al
 }
 
 API dnn_status cudnnConvolutionBackwardData(struct dnn_handle *handle, const void *alpha, const struct filter *of_w,
-                                            const void *w, const struct tensor *of_y, const void *y,
+                                            const void *w, const struct dnn_tensor *of_y, const void *y,
                                             const struct convolution *of, int algorithm, void *work, size_t bytes,
-                                            const void *beta, const struct tensor *of_x, void *x);
+                                            const void *beta, const struct dnn_tensor *of_x, void *x);
 API dnn_status cudnnConvolutionBackwardData(struct dnn_handle *handle, const void *alpha, const struct filter *of_w,
-                                            const void *w, const struct tensor *of_y, const void *y,
+                                            const void *w, const struct dnn_tensor *of_y, const void *y,
                                             const struct convolution *of, int algorithm, void *work, size_t bytes,
-                                            const void *beta, const struct tensor *of_x, void *x)
+                                            const void *beta, const struct dnn_tensor *of_x, void *x)
 {
     struct dnn_convolution p;
     (void)algorithm, (void)work, (void)bytes;
@@ -211,12 +207,14 @@ API dnn_status cudnnConvolutionBackwardData(struct dnn_handle *handle, const voi
     return failed != DNN_SUCCESS ? failed : run(handle, DNN_BACKWARD_DATA, &p, alpha, beta, x, w, y);
 }
 
-API dnn_status cudnnConvolutionBackwardFilter(struct dnn_handle *handle, const void *alpha, const struct tensor *of_x,
-                                              const void *x, const struct tensor *of_y, const void *y,
+API dnn_status cudnnConvolutionBackwardFilter(struct dnn_handle *handle, const void *alpha,
+                                              const struct dnn_tensor *of_x, const void *x,
+                                              const struct dnn_tensor *of_y, const void *y,
                                               const struct convolution *of, int algorithm, void *work, size_t bytes,
                                               const void *beta, const struct filter *of_w, void *w);
-API dnn_status cudnnConvolutionBackwardFilter(struct dnn_handle *handle, const void *alpha, const struct tensor *of_x,
-                                              const void *x, const struct tensor *of_y, const void *y,
+API dnn_status cudnnConvolutionBackwardFilter(struct dnn_handle *handle, const void *alpha,
+                                              const struct dnn_tensor *of_x, const void *x,
+                                              const struct dnn_tensor *of_y, const void *y,
                                               const struct convolution *of, int algorithm, void *work, size_t bytes,
                                               const void *beta, const struct filter *of_w, void *w)
 {

@@ -80,7 +80,9 @@ static bool plan_library_fft(struct plan *before, struct plan *behind, const str
 /* Calls that are the library's own go to it as they are, and nothing else can compute them. */
 static bool plan_passed_on(const void *params, struct cuda_library_call *call)
 {
-    if (call->library == CUDA_LIBRARY_DNN)
+    if (call->function >= VGC_FN_CUDNN_NORMALIZE_TRAINING)
+        call->normalization = *(const struct vgc_cudnn_normalization_params *)params;
+    else if (call->library == CUDA_LIBRARY_DNN)
         call->convolution = *(const struct vgc_cudnn_convolution_params *)params;
     else
         call->product = *(const struct vgc_cublas_gemm_params *)params;
@@ -96,6 +98,9 @@ enum cuda_library cuda_library_of(const struct vgc_builtin *builtin)
     case VGC_FN_CUDNN_FORWARD:
     case VGC_FN_CUDNN_BACKWARD_DATA:
     case VGC_FN_CUDNN_BACKWARD_FILTER:
+    case VGC_FN_CUDNN_NORMALIZE_TRAINING:
+    case VGC_FN_CUDNN_NORMALIZE:
+    case VGC_FN_CUDNN_NORMALIZE_BACKWARD:
         return CUDA_LIBRARY_DNN;
     case VGC_FN_FFT_C2C:
     case VGC_FN_FFT_R2C:

@@ -32,6 +32,7 @@ struct cuda_library_call {
         struct vgc_gemm_params gemm; /* row-major */
         struct vgc_cublas_gemm_params product;
         struct vgc_cudnn_convolution_params convolution;
+        struct vgc_cudnn_normalization_params normalization;
     };
     struct cuda_fft_shape shape;
     uint64_t in, out; /* of a transform */
