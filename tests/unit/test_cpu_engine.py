@@ -231,6 +231,7 @@ def test_dynamic_shared_memory(gpu: Rig) -> None:
     x = gpu.array(96, np.int32, np.arange(96) + 7)
     gpu.launch("reverse_dynamic", 1, 96, x, shared=96 * 4)
     assert np.array_equal(x, np.arange(96)[::-1] + 7 + 7000)
+    assert gpu.functions["reverse_dynamic"].shared_bytes == 4  # its own, to the byte
 
 
 def test_shared_variable_of_a_device_function(gpu: Rig) -> None:

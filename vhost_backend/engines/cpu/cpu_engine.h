@@ -437,6 +437,12 @@ bool cpu_run_to_grid(struct cpu_pe *pe, const struct cpu_launch *launch, bool be
 /* Runs a region, and notes it in the PE meanwhile. */
 int32_t cpu_run_region(struct cpu_pe *pe, const struct vgc_cpu_site *site, uint32_t first, uint32_t last);
 
+/* Where dynamic shared memory begins in a block's: behind the static, aligned for all types. */
+static inline uint32_t cpu_dynamic_offset(const struct vgc_cpu_kernel_desc *kernel)
+{
+    return (kernel->shared_bytes + 15u) & ~15u;
+}
+
 /* resident.c: launches whose blocks wait for each other: all of them exist at once, each in its slot of the launch's
  * workspace. */
 /* Bytes of a block's slot, a whole number of pages. */

@@ -26,7 +26,7 @@ uint32_t __vgc_dynamic_shared_bytes(void)
 
 uint32_t __vgc_shared_bytes(void)
 {
-    return cpu_current_pe()->inner->kernel->shared_bytes + __vgc_dynamic_shared_bytes();
+    return cpu_dynamic_offset(cpu_current_pe()->inner->kernel) + __vgc_dynamic_shared_bytes();
 }
 
 bool cpu_note_error(struct cpu_pe *pe, enum vgc_status status, const char *text)

@@ -136,7 +136,7 @@ bool cpu_reserve_frame(struct cpu_pe *pe, size_t needed)
 static bool reserve_checks(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
     bool is_shared_noted = (launch->kernel->flags & (VGC_CPU_KERNEL_RACECHECK | VGC_CPU_KERNEL_INITCHECK)) != 0;
-    size_t needed = is_shared_noted ? (size_t)launch->kernel->shared_bytes + launch->what.shared_bytes : 0;
+    size_t needed = is_shared_noted ? (size_t)cpu_dynamic_offset(launch->kernel) + launch->what.shared_bytes : 0;
     if (pe->checks == NULL)
         pe->checks = calloc(1, sizeof(*pe->checks));
     if (pe->checks == NULL || needed <= pe->checks->num_cells)
@@ -159,7 +159,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
 {
     const struct cpu_grid *what = &launch->what;
     struct vgc_cpu_ctx *ctx = &pe->ctx;
-    size_t shared = launch->kernel->shared_bytes + ((what->shared_bytes + 255u) & ~255u);
+    size_t shared = cpu_dynamic_offset(launch->kernel) + ((what->shared_bytes + 255u) & ~255u);
     ctx->stride = (launch->num_threads + 63) & ~63u;
     if (!cpu_reserve_frame(pe, (size_t)launch->kernel->frame_bytes * ctx->stride))
         return false;
@@ -168,7 +168,7 @@ bool cpu_prepare(struct cpu_pe *pe, const struct cpu_launch *launch)
         return false;
     ctx->frame = pe->frame;
     ctx->shared = pe->shared + ((VGC_CPU_MAX_SHARED - shared) & ~(size_t)255); /* ends at the guard page */
-    ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
+    ctx->dynamic_shared = ctx->shared + cpu_dynamic_offset(launch->kernel);
     ctx->params = what->params;
     memcpy(ctx->block_dim, what->block, sizeof(ctx->block_dim));
     memcpy(ctx->grid_dim, what->grid, sizeof(ctx->grid_dim));

@@ -35,7 +35,7 @@ static size_t round_up(size_t size, size_t to)
 static struct slot lay_out(const struct vgc_cpu_kernel_desc *kernel, uint32_t num_threads, uint32_t dynamic_bytes)
 {
     size_t stride = round_up(num_threads, 64);
-    size_t shared = kernel->shared_bytes + round_up(dynamic_bytes, 256);
+    size_t shared = cpu_dynamic_offset(kernel) + round_up(dynamic_bytes, 256);
     struct slot slot;
     slot.frame = round_up(num_threads * sizeof(uint32_t), LINE);
     slot.guard = round_up(slot.frame + kernel->frame_bytes * stride + round_up(shared, 256), PAGE);
@@ -123,7 +123,7 @@ void cpu_run_resident(struct cpu_pe *pe, struct cpu_launch *launch)
         (void)mprotect(base + slot.guard, CPU_GUARD, PROT_NONE);
     ctx->frame = base + slot.frame;
     ctx->shared = base + slot.shared;
-    ctx->dynamic_shared = ctx->shared + launch->kernel->shared_bytes;
+    ctx->dynamic_shared = ctx->shared + cpu_dynamic_offset(launch->kernel);
     ctx->slot_bytes = slot.bytes;
     if (cpu_run_to_grid(pe, launch, begun)) {
         memcpy(next, ctx->next, launch->num_threads * sizeof(*next));

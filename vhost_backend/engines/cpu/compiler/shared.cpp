@@ -210,7 +210,7 @@ void SharedMemory::place(Program &program)
         if (end > VGC_CPU_MAX_SHARED)
             fail("kernel '" + kernel.name + "' uses " + llvm::Twine(end) + " bytes of static shared memory, at most " +
                  llvm::Twine(int(VGC_CPU_MAX_SHARED)) + " are possible");
-        kernel.shared_bytes = uint32_t(llvm::alignTo(end, 16));
+        kernel.shared_bytes = uint32_t(end);
         mark(*kernel.function, uses[kernel.function]);
         replace(uses[kernel.function]);
     }
