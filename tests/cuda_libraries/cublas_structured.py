@@ -250,6 +250,18 @@ def factors_on_the_device_are_read_there() -> None:
     assert_kept(LOWER, dc.get(), wanted, k, "C")
 
 
+def triangles_are_packed_and_unpacked() -> None:
+    for letter, fill in itertools.product(TYPES, (LOWER, UPPER)):
+        matrix = numbers(letter, 7, 7)
+        flat = packed(fill, matrix)
+        to, whole = DeviceArray(np.zeros_like(flat)), DeviceArray(by_columns(np.full((7, 7), 5, matrix.dtype), 9))
+        BLAS(f"{letter}trttp", fill, 7, DeviceArray(by_columns(kept(fill, matrix), 9)), 9, to)
+        assert np.array_equal(to.get(), flat)
+        BLAS(f"{letter}tpttr", fill, 7, DeviceArray(flat), whole, 9)
+        triangle = np.where(np.isnan(kept(fill, matrix)), 5, matrix)  # the other one stays
+        assert np.array_equal(whole.get(), by_columns(triangle, 9))
+
+
 def wrong_arguments_are_refused() -> None:
     x, one = DeviceArray(numbers("C", 64)), np.complex64(1)
     real = np.float32(1)
@@ -269,6 +281,8 @@ def wrong_arguments_are_refused() -> None:
         ("Cherk_v2", LOWER, 0, 4, 4, real, x, 3, real, x, 4),
         ("Chemm_v2", 2, LOWER, 4, 4, one, x, 4, x, 4, one, x, 4),
         ("Ctrmm_v2", LEFT, LOWER, 0, 0, 4, 4, one, x, 4, x, 4, x, 5),
+        ("Ctrttp", 2, 4, x, 4, x),
+        ("Ctpttr", LOWER, 4, x, x, 3),
     ):
         assert BLAS.status(*call) == INVALID_VALUE, call
 
@@ -284,6 +298,7 @@ CASES = {
         changes_of_triangles_agree,
         triangles_times_matrices_agree,
         factors_on_the_device_are_read_there,
+        triangles_are_packed_and_unpacked,
         wrong_arguments_are_refused,
     )
 }

@@ -1,9 +1,9 @@
-/* Functions that frameworks link and that nothing here computes: eigenvalues of general matrices, and solutions by LDL
- * factors. Calls say so by name, once, and end as not supported. Their parameters do not matter. */
+/* Functions that frameworks link and that nothing here computes: eigenvalues of general matrices, bidiagonal forms, and
+ * solutions by LDL factors. Calls say so by name, once, and end as not supported. Their parameters do not matter. */
 #include <atomic>
 #include <stdio.h>
 
-#include <cusolverDn.h>
+#include <cusolver_common.h> /* nothing of the functions' own declarations */
 
 static cusolverStatus_t refuse(const char *name, std::atomic<bool> &is_told)
 {
@@ -23,3 +23,11 @@ ABSENT(cusolverDnXgeev)
 ABSENT(cusolverDnXgeev_bufferSize)
 ABSENT(cusolverDnXsytrs)
 ABSENT(cusolverDnXsytrs_bufferSize)
+ABSENT(cusolverDnSgebrd)
+ABSENT(cusolverDnDgebrd)
+ABSENT(cusolverDnCgebrd)
+ABSENT(cusolverDnZgebrd)
+ABSENT(cusolverDnSgebrd_bufferSize)
+ABSENT(cusolverDnDgebrd_bufferSize)
+ABSENT(cusolverDnCgebrd_bufferSize)
+ABSENT(cusolverDnZgebrd_bufferSize)

@@ -97,6 +97,15 @@ VGC_TYPES(VGC_PRODUCTS)
 VGC_WIDTHS(VGC_HERMITIAN_PRODUCTS, C, cuComplex, float)
 VGC_WIDTHS(VGC_HERMITIAN_PRODUCTS, Z, cuDoubleComplex, double)
 
+#define VGC_PACKED(S, T)                                                                                               \
+    VGC_STATUS cublas##S##trttp(cublasHandle_t handle, cublasFillMode_t fill, int n, const T *a, int lda, T *packed);  \
+    VGC_STATUS cublas##S##tpttr(cublasHandle_t handle, cublasFillMode_t fill, int n, const T *packed, T *a, int lda);
+VGC_PACKED(S, float)
+VGC_PACKED(D, double)
+VGC_PACKED(C, cuComplex)
+VGC_PACKED(Z, cuDoubleComplex)
+
+#undef VGC_PACKED
 #undef VGC_SYMV
 #undef VGC_SBMV
 #undef VGC_SPMV

@@ -56,7 +56,8 @@ VGC_SOLVER cusolverDnGetDeterministicMode(cusolverDnHandle_t handle, cusolverDet
                                     int *pivots, T *work, int size, int *info);                                        \
     VGC_SOLVER cusolverDn##S##geqrf_bufferSize(cusolverDnHandle_t handle, int m, int n, T *a, int lda, int *size);     \
     VGC_SOLVER cusolverDn##S##geqrf(cusolverDnHandle_t handle, int m, int n, T *a, int lda, T *tau, T *work, int size, \
-                                    int *info);
+                                    int *info);                                                                        \
+    VGC_SOLVER cusolverDn##S##gebrd_bufferSize(cusolverDnHandle_t handle, int m, int n, int *size);
 VGC_SOLVER_LINEAR(S, float)
 VGC_SOLVER_LINEAR(D, double)
 VGC_SOLVER_LINEAR(C, cuComplex)
@@ -90,6 +91,15 @@ VGC_SOLVER_Q(Zun, cuDoubleComplex)
     VGC_SOLVER cusolverDnX##name##GetSweeps(cusolverDnHandle_t handle, name##Info_t info, int *sweeps);
 VGC_SOLVER_JACOBI_INFO(Gesvdj, gesvdj)
 VGC_SOLVER_JACOBI_INFO(Syevj, syevj)
+
+/* Bidiagonal forms: refused (absent.cpp). */
+#define VGC_SOLVER_BIDIAGONAL(S, T, R)                                                                                 \
+    VGC_SOLVER cusolverDn##S##gebrd(cusolverDnHandle_t handle, int m, int n, T *a, int lda, R *d, R *e, T *tau_q,      \
+                                    T *tau_p, T *work, int size, int *info);
+VGC_SOLVER_BIDIAGONAL(S, float, float)
+VGC_SOLVER_BIDIAGONAL(D, double, double)
+VGC_SOLVER_BIDIAGONAL(C, cuComplex, float)
+VGC_SOLVER_BIDIAGONAL(Z, cuDoubleComplex, double)
 
 #define VGC_SOLVER_SINGULAR(S, T, R)                                                                                   \
     VGC_SOLVER cusolverDn##S##gesvd_bufferSize(cusolverDnHandle_t handle, int m, int n, int *size);                    \
