@@ -56,7 +56,7 @@ def test_options_have_all_of_nvccs_spellings(toolkit: Toolkit, words: tuple[str,
     [
         ("-gencode", "arch=compute_80,code=sm_80", "-arch=compute_75", "-code=sm_75,compute_75"),
         ("--generate-code=arch=compute_75,code=[compute_75,sm_75]", "--gpu-architecture", "sm_80"),
-        ("-Xptxas", "-v,-O3", "-Xptxas=-dlcm=cg", "-t", "4", "--threads=0", "-lineinfo", "-G", "-g", "-m64"),
+        ("-Xptxas", "-v,-O3", "-Xptxas=-dlcm=cg", "-t", "4", "-t4", "--threads=0", "-lineinfo", "-G", "-g", "-m64"),
         ("--expt-relaxed-constexpr", "--extended-lambda", "--default-stream", "per-thread", "-maxrregcount=32"),
         ("-Wno-deprecated-gpu-targets", "-Werror", "all-warnings", "-w", "-std=c++14", "-O3", "--use_fast_math"),
         ("-ftz=true", "-prec-div=false", "-prec-sqrt", "false", "-fmad=false", "-Xcompiler", "-Wall,-O2", "-O"),

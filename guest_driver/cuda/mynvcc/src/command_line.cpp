@@ -164,6 +164,8 @@ void Reader::read_option(const Words &words, size_t &at, int depth)
     for (const char *joined : {"-I", "-D", "-U", "-L", "-l", "-O", "-isystem"})
         if (starts_with(word, joined))
             return take(*find_option(joined), word.substr(std::string(joined).size()), depth);
+    if (starts_with(word, "-t") && word.find_first_not_of("0123456789", 2) == std::string::npos)
+        return take(*find_option("-t"), word.substr(2), depth);
     take_unknown(word);
 }
 
