@@ -165,13 +165,14 @@ def test_a_record_that_was_cut_off_tells_the_running_test(tmp_path: Path) -> Non
     assert ([test.name for test in record.tests], record.running, record.is_whole) == (["a"], "b", False)
 
 
-def test_results_count_from_the_last_run(tmp_path: Path) -> None:
+def test_results_are_those_of_a_file_s_last_run(tmp_path: Path) -> None:
     results = Results(tmp_path / "results")
-    results.add([CaseResult("a.py::x", Outcome.FAILED, "no"), CaseResult("a.py::y", Outcome.PASSED)], "a.py")
+    results.add([CaseResult("b.py::x", Outcome.PASSED)], "b.py")
+    results.add([CaseResult("a.py", Outcome.FAILED, "cannot be imported")], "a.py")
     results.add([CaseResult("a.py::x", Outcome.PASSED)], "a.py")
     tests, files = results.read()
-    assert files == {"a.py"}
-    assert [tests[name].outcome for name in ("a.py::x", "a.py::y")] == [Outcome.PASSED, Outcome.PASSED]
+    assert files == {"a.py", "b.py"}
+    assert {name: test.outcome for name, test in tests.items()} == dict.fromkeys(("a.py::x", "b.py::x"), Outcome.PASSED)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +215,13 @@ def test_failures_are_grouped_by_cause() -> None:
         ("its wheel has no PTX", "the framework's", 2),
         ("`AssertionError: 1 / 2`", "not looked into", 1),
     ]
+
+
+def test_a_section_says_what_passes_alone_only() -> None:
+    alone = CaseResult("t/a.py::w", Outcome.PASSED, is_alone=True)
+    text = page.section(Run("a 1", [*TESTS, alone], "2026-01-01", "software GPU"), KNOWN)
+    assert text.startswith("1 of those that pass do so in a process of their own only.\n\n| failed |")
+    assert "do so" not in page.section(Run("a 1", TESTS, "2026-01-01", "software GPU"), KNOWN)
 
 
 def test_a_page_keeps_other_suites_and_other_parts() -> None:

@@ -17,7 +17,7 @@ from tests.compat.frameworks.runner import INSIDE, Runner, Setting
 from tests.compat.frameworks.suites import SUITES, Suite
 from tests.compat.guest import daemon_guests, vm_guests
 from tools import frameworks
-from tools.common import cache_folder
+from tools.common import cache_folder, locked
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
@@ -131,6 +131,11 @@ def run(found: Place, results: Results, options: argparse.Namespace) -> None:
                     print(f"    {test.name}: {test.why[:150]}", flush=True)
 
 
+def _part(done: int, files: int) -> str:
+    """Words on how much of a suite has been run, if it is not all."""
+    return f"{done} of its {files} files of tests have been run." if done < files else ""
+
+
 def main(words: list[str] | None = None) -> int:
     options = arguments(words)
     try:
@@ -139,18 +144,19 @@ def main(words: list[str] | None = None) -> int:
         print(f"{options.suite}: {error}", file=sys.stderr)
         return 2
     results = Results(found.work / "results.jsonl")
-    run(found, results, options)
+    with locked(found.work / "lock"):  # a second run of the suite waits, and goes on from there
+        run(found, results, options)
     present = set(found.suite.files(found.tests))
-    tests = [test for test in results.read()[0].values() if test.file in present]
+    known, done = results.read()
+    tests = [test for test in known.values() if test.file in present]
     print(f"{options.suite}: {counts(tests)}; {percent(tests):.1f} % of those run pass")
     if options.page:
         engine = "this VM's device" if options.device == "vm" else "software GPU"
         how = f", {found.suite.how}" if found.suite.how else ""
         title = f"{found.suite.package} {environment.version(found.python, found.suite.package)}{how}"
-        done = page.Run(
-            title, sorted(tests, key=lambda test: test.name), time.strftime("%Y-%m-%d"), engine, options.note
-        )
-        options.page.write_text(page.with_run(options.page.read_text(), done, page.remarks(found.suite.package)))
+        note = " ".join(filter(None, (options.note, _part(len(present & done), len(present)))))
+        whole = page.Run(title, sorted(tests, key=lambda test: test.name), time.strftime("%Y-%m-%d"), engine, note)
+        options.page.write_text(page.with_run(options.page.read_text(), whole, page.remarks(found.suite.package)))
     return 0 if all(test.outcome is not Outcome.FAILED for test in tests) else 1
 
 

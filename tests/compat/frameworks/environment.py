@@ -113,7 +113,7 @@ def _without_package(suite: Suite, given: Path, work: Path) -> Path:
 
 
 def _sdist(suite: Suite, python: Path, work: Path) -> Path:
-    """Unpacked sources of the installed version."""
+    """Unpacked sources of the installed version, without the package itself."""
     name = f"{suite.package}-{version(python, suite.package)}"
     folder = work / "sources"
     if not (folder / name).exists():
@@ -131,4 +131,6 @@ def _sdist(suite: Suite, python: Path, work: Path) -> Path:
         subprocess.run([*fetch, name.replace("-", "==")], check=True, cwd=folder)
         with tarfile.open(folder / f"{name}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
+        if suite.shadows:
+            shutil.rmtree(folder / name / suite.shadows)
     return folder / name

@@ -80,20 +80,19 @@ class Results:
         self._path = path
 
     def read(self) -> tuple[dict[str, CaseResult], set[str]]:
-        """The last result of each test, and the files that have been run to their end."""
-        tests: dict[str, CaseResult] = {}
-        files: set[str] = set()
+        """Results of the tests, and the files that have been run to their end. Of each file, the last run counts."""
+        files: dict[str, list[CaseResult]] = {}
+        latest: list[CaseResult] = []
         for line in self._path.read_text().splitlines() if self._path.exists() else ():
             try:
                 fields = json.loads(line)
             except ValueError:
                 continue
             if WHOLE_FILE in fields:
-                files.add(fields[WHOLE_FILE])
+                files[fields[WHOLE_FILE]], latest = latest, []
             else:
-                test = CaseResult(**fields | {"outcome": Outcome(fields["outcome"])})
-                tests[test.name] = test
-        return tests, files
+                latest.append(CaseResult(**fields | {"outcome": Outcome(fields["outcome"])}))
+        return {test.name: test for tests in files.values() for test in tests}, set(files)
 
     def add(self, tests: Iterable[CaseResult], file: str) -> None:
         """Adds the results of a whole file, in place of those that it has."""

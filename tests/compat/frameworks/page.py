@@ -51,6 +51,7 @@ class Run:
     day: str
     engine: str
     note: str = ""
+    """Words about the tests, for the beginning of the section."""
 
 
 def remarks(package: str, path: Path = REMARKS) -> list[Remark]:
@@ -88,6 +89,9 @@ def row(run: Run) -> str:
 def section(run: Run, known: Sequence[Remark]) -> str:
     """Text below the suite's heading."""
     lines = [run.note, ""] if run.note else []
+    alone = sum(test.is_alone and test.outcome is Outcome.PASSED for test in run.tests)
+    if alone:
+        lines += [f"{alone} of those that pass do so in a process of their own only.", ""]
     files: dict[str, Counter[Outcome]] = defaultdict(Counter)
     for test in run.tests:
         files[test.file][test.outcome] += 1

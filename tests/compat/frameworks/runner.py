@@ -115,7 +115,7 @@ class Runner:
             what,
         ]
         environment = dict(self._guest.environment) | dict(setting.variables)
-        environment |= {"VGC_RECORD": str(self._record), "VGC_DONE": str(self._done), "PYTHONWARNINGS": "ignore"}
+        environment |= {"VGC_RECORD": str(self._record), "VGC_DONE": str(self._done)}
         with log.open("wb") as into:
             process = subprocess.Popen(
                 words,

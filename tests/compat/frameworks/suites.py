@@ -31,7 +31,7 @@ class Suite:
     """Its tests compare with PyTorch's results on the CPU."""
     options: tuple[str, ...] = ()
     shadows: str = ""
-    """Folder of a checkout that is the package itself, and would be imported in the installed one's place."""
+    """Folder of a checkout, or of sources, that is the package itself, and would be imported in the installed one's place."""
     how: str = ""
     """Words that tell suites of one framework apart."""
 
@@ -48,7 +48,7 @@ _TINYGRAD: Final = Suite(
     {
         "test/backend/test_multitensor.py": "left out by tinygrad's own tests of this backend, too: it needs several devices"
     },
-    {"PARALLEL": "0", "TEST_TIMEOUT": "100000"},
+    {"PARALLEL": "0", "RUN_SLOW": "1", "TEST_TIMEOUT": "100000"},
     ("hypothesis", "z3-solver<4.15.4"),
     ("clang",),
     wants_torch=True,
@@ -64,7 +64,7 @@ def _tinygrad(device: str) -> Suite:
 SUITES: Final[Mapping[str, Suite]] = {
     "tinygrad-ptx": _tinygrad("CUDA:PTX"),
     "tinygrad": _tinygrad("CUDA"),
-    "pycuda": Suite("pycuda", "sdist", ("test/test_*.py",)),
+    "pycuda": Suite("pycuda", "sdist", ("test/test_*.py",), shadows="pycuda"),
     "numba-cuda": Suite(
         "numba-cuda",
         "wheel",
