@@ -144,8 +144,9 @@ def main(words: list[str] | None = None) -> int:
         print(f"{options.suite}: {error}", file=sys.stderr)
         return 2
     results = Results(found.work / "results.jsonl")
-    with locked(found.work / "lock"):  # a second run of the suite waits, and goes on from there
-        run(found, results, options)
+    if to_run(list(found.suite.files(found.tests)), results, options):
+        with locked(found.work / "lock"):  # a second run of the suite waits, and goes on from there
+            run(found, results, options)
     present = set(found.suite.files(found.tests))
     known, done = results.read()
     tests = [test for test in known.values() if test.file in present]
