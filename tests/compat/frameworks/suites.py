@@ -85,7 +85,7 @@ SUITES: Final[Mapping[str, Suite]] = {
         "checkout",
         ("tests/python/test_*.py",),
         variables={"TI_WANTED_ARCHS": "cuda", "TI_OFFLINE_CACHE": "0"},
-        needs=("pytest-rerunfailures", "requests", "psutil"),
+        needs=("pytest-rerunfailures", "requests", "psutil", "pillow"),
         shadows="python",
     ),
 }
