@@ -507,6 +507,8 @@ def entry(body: str, parameters: str = "") -> str:
         ("", "1:1: the module has no '.version'"),
         ("float4 x;", "1:1: expected a directive, not 'float4'"),
         (".target sm_80", "1:1: expected '.version', not '.target'"),
+        (".version 8.0\n.target nothing", "2:9: expected an architecture such as sm_80 after '.target', not 'nothing'"),
+        (".version 8.0\n.target sm_80, 5", "2:16: expected a property of the target, not '5'"),
         (".version 8.0\n.address_size 32", "2:15: expected 64 after '.address_size', not '32'"),
         (HEADER + ".alias f, g;", "4:8: 'f' is no function without a body"),
         (HEADER + ".func f(); .alias f, g;", "4:19: 'g' is no function with a body"),

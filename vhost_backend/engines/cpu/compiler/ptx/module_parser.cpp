@@ -44,9 +44,11 @@ class ModuleParser : public StatementParser
 
 bool ModuleParser::parse_target()
 {
+    if (token_.text.rfind("sm_", 0) != 0)
+        return fail("an architecture such as sm_80 after '.target'");
     do {
         if (token_.kind != Token::WORD)
-            return fail("an architecture after '.target'");
+            return fail("a property of the target");
         advance();
     } while (accept(","));
     return true;
