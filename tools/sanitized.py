@@ -60,6 +60,8 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_bench_cublas.py",
     "tests/protocol/test_frameworks.py",
     "tests/protocol/test_further_frameworks.py",
+    "tests/protocol/test_pytorch.py",
+    "tests/protocol/test_vgc_trace.py",
     "tests/protocol/test_cudart_either.py",
     "tests/protocol/test_cudart_errors.py",
     "tests/protocol/test_cudart_fork.py",

@@ -110,14 +110,6 @@ def test_calls_by_addresses_that_the_driver_has_told(host: GuestHost, tmp_path: 
     assert all(calls[name] == 1 for name in once), calls
 
 
-def test_a_program_of_the_guests_own_library(host: GuestHost, tmp_path: Path) -> None:
-    written = tmp_path / "trace.json"
-    work = "from guest_driver.device import Device\nwith Device() as device:\n    device.info(); device.usage()\n"
-    done = trace(host, "-o", written, sys.executable, "-c", work)
-    assert done.returncode == 0, done.stderr
-    assert names(json.loads(written.read_text()), "request")["QUERY"] >= 1
-
-
 def test_what_is_wrong_is_said(host: GuestHost, tmp_path: Path) -> None:
     for words, says in (
         ((), "no program; allowed: vgc trace python train.py"),
