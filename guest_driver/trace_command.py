@@ -24,7 +24,7 @@ the device, when its threads slept, and what ran on the device. The numbers of a
     vgc trace --steps 100 -o train.json python train.py     also per step, of a program that makes 100
 
 Calls are those of the driver API, NVRTC and nvJitLink, and of a CUDA runtime that the program has as a shared library.
-Tracing takes time itself: about a microsecond for each call and each request.
+Tracing takes time itself, for each call and each request.
 """
 INTERPOSER: Final = "libcudart-trace.so"
 

@@ -19,13 +19,13 @@ from bench.rows.cudart import device
 from guest_driver import exec_command
 from guest_driver.trace import lines, summary
 from guest_driver.trace.perfetto import WORK
+from tests.vm import frameworks_disk
 from tests.vm import harness as vm
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools import frameworks
 from tools.common import REPOSITORY
 
 PROGRAMS: Final = REPOSITORY / "bench" / "guest"
-MOUNTED: Final = Path("/opt/frameworks")
 REGION_BYTES: Final = 256 << 20
 COMMAND_SECONDS: Final = 600
 
@@ -73,22 +73,6 @@ class Guest:
         if done.returncode != 0:
             raise SkipRow(f"{program} failed: {done.stderr}")
         return _rounds(done.stdout, lines.read(traced))
-
-
-class Vm:
-    """A booted guest on the CPU engine, with a disk that has tinygrad."""
-
-    def __init__(self, guest: vm.Guest) -> None:
-        self._guest = guest
-        guest.run(f"mkdir -p {MOUNTED} && mount -t ext4 -o ro /dev/vdb {MOUNTED}")
-
-    def run(self, program: str, rounds: int, settings: Mapping[str, str]) -> Rounds:
-        """Runs a program as `Guest.run` does, but for the engine's own part of the time."""
-        self._guest.put(PROGRAMS / program, f"/root/{program}")
-        assigned = " ".join(f"{name}={value}" for name, value in settings.items())
-        libraries = f"LD_LIBRARY_PATH={MOUNTED / frameworks.DISK_LIBRARIES}:$LD_LIBRARY_PATH"
-        command = f"{assigned} {libraries} vgc exec {MOUNTED / frameworks.DISK_PYTHON} {program} {rounds}"
-        return _rounds(self._guest.run(command, timeout=COMMAND_SECONDS).stdout, lines.Trace())
 
 
 def _rounds(printed: str, trace: lines.Trace) -> Rounds:
@@ -148,7 +132,10 @@ def tinygrad_in_vm(lab: Lab) -> Iterator[Outcome]:
             Vgcd(described) as daemon,
             vm.Guest(daemon.device("bench"), development=True, disks=[frameworks.disk()]) as guest,
         ):
-            found = Vm(guest).run("tinygrad_steps.py", rounds, settings)
+            frameworks_disk.mount(guest)
+            guest.put(PROGRAMS / "tinygrad_steps.py", "/root/tinygrad_steps.py")
+            command = frameworks_disk.command(f"tinygrad_steps.py {rounds}", settings)
+            found = _rounds(guest.run(command, timeout=COMMAND_SECONDS).stdout, lines.Trace())
             against = f"without QEMU (the VM on {guest.machine})"
     except (vm.GuestError, SystemExit) as error:
         raise SkipRow(f"no guest: {'see the error above' if isinstance(error, SystemExit) else error}") from error
