@@ -1,4 +1,4 @@
-"""Products and convolutions by PyTorch beside those of its CPU, in a guest; run by tests/protocol/test_pytorch.py.
+"""Products, convolutions and transforms by PyTorch beside those of its CPU, in a guest; run by tests/protocol/test_pytorch.py.
 
 Only what the host's libraries compute: on the fake driver, PyTorch's own kernels compute nothing.
 """
@@ -27,6 +27,24 @@ def products(dtype: torch.dtype) -> None:
     compare(f"product {dtype}", a.cuda() @ b.cuda().T, a.double() @ b.double().T)
     c, d = (torch.randn(*shape).to(dtype) for shape in ((3, 5, 7), (3, 7, 4)))
     compare(f"batch {dtype}", torch.bmm(c.cuda(), d.cuda()), torch.bmm(c.double(), d.double()))
+
+
+def transforms(dtype: torch.dtype) -> None:
+    """Transforms that are not divided by their length, which a kernel of PyTorch's does."""
+    real, pair = torch.randn(3, 6, 8, dtype=dtype), torch.randn(3, 6, 8, dtype=dtype.to_complex())
+    half = torch.fft.rfft2(real)  # of real numbers, which cuFFT expects
+    for name, function, data in (
+        ("fft", torch.fft.fft, pair),
+        ("ifft", lambda x: torch.fft.ifft(x, norm="forward"), pair),
+        ("fft2", torch.fft.fft2, pair),
+        ("rfft", torch.fft.rfft, real),
+        ("rfft2", torch.fft.rfft2, real),
+        ("irfft2", lambda x: torch.fft.irfft2(x, norm="forward"), half),
+    ):
+        got, wanted = function(data.cuda()).cpu(), function(data)
+        if wanted.is_complex():
+            got, wanted = torch.view_as_real(got), torch.view_as_real(wanted)
+        compare(f"{name} {dtype}", got, wanted)
 
 
 def convolutions(dtype: torch.dtype, layout: torch.memory_format, *, is_free: bool) -> None:
@@ -83,6 +101,8 @@ if __name__ == "__main__":
         normalizations(torch.float16, each)
     for each in ROUNDING:
         products(each)
+    transforms(torch.float32)
+    transforms(torch.float64)
     for kind, memory, free in itertools.product((torch.float32, torch.float16, torch.bfloat16), FORMATS, (True, False)):
         convolutions(kind, memory, is_free=free)
     of_other_axes()

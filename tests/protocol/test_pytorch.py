@@ -77,12 +77,12 @@ CALLS: Final = {
 """Calls of the host's libraries in a training step: of two convolutions and one layer of products."""
 
 
-def test_hosts_libraries_compute_products_and_convolutions(tmp_path: Path) -> None:
-    """Through PyTorch, cuDNN's and cuBLAS's interfaces in the guest, and functions of the host by name."""
+def test_hosts_libraries_compute_products_convolutions_and_transforms(tmp_path: Path) -> None:
+    """Through PyTorch, cuDNN's, cuBLAS's and cuFFT's interfaces in the guest, and functions of the host by name."""
     with torch_host(tmp_path, "cublas", "cufft", "cudnn") as torch:
         said = torch.output("-m", "tests.frameworks.pytorch_libraries").splitlines()
         assert not torch.lines("misuse")
-    assert len(said) == 7 * 2 * 2 + 4 * 2 + 3 * 3 * 4 + 2 * 3
+    assert len(said) == 7 * 2 * 2 + 4 * 2 + 3 * 3 * 4 + 2 * 3 + 6 * 2
     assert not [line for line in said if not line.endswith(" right")]
 
 

@@ -13,12 +13,10 @@ from typing import Final
 
 import pytest
 
-from tests.fakes import cuda_driver, cuda_libraries
-from tests.protocol.guest_host import GuestHost, guest_host
+from tests.protocol.fake_gpu import fake_gpu_host
+from tests.protocol.guest_host import GuestHost
 from tools import pytorch
-from vhost_backend.config.daemon import EngineConfig
 
-MEMORY_MIB: Final = 1024
 _LAUNCH: Final = re.compile(r"launch (\S+) grid=([\d,]+) block=([\d,]+) params=([\da-f]*)")
 
 
@@ -66,15 +64,7 @@ def needs_pytorch() -> None:
 
 @contextmanager
 def torch_host(folder: Path, *libraries: str) -> Iterator[TorchHost]:
-    """On the CUDA engine, with fakes of NVIDIA's `libraries`. Without a sandbox: the fake driver writes its log into
-    `folder`.
-    """
+    """On the CUDA engine, with fakes of NVIDIA's `libraries`; its log is in `folder`."""
     needs_pytorch()
-    log = folder / "calls"
-    (folder / "driver").mkdir()
-    lines = ("memory 8589934592", "foreign_kernels 1", f"log {log}")
-    library = cuda_driver.with_settings(folder / "driver", "\n".join(lines))
-    paths = {name: str(cuda_libraries.build(name)) for name in libraries}
-    engine = EngineConfig("cuda", {"driver": str(library), "binaries": True, "libraries": "auto", **paths})
-    with guest_host(folder, engine=engine, memory_mib=MEMORY_MIB, pes=48, sandbox="off") as host:
+    with fake_gpu_host(folder, *libraries) as (host, log):
         yield TorchHost(host, log)

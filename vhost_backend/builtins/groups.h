@@ -18,5 +18,6 @@ extern const struct vgc_builtin_group vgc_builtin_select;
 extern const struct vgc_builtin_group vgc_library_cublas;
 extern const struct vgc_builtin_group vgc_library_cudnn;
 extern const struct vgc_builtin_group vgc_library_cudnn_norms;
+extern const struct vgc_builtin_group vgc_library_cufft;
 
 #endif

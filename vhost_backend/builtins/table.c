@@ -15,7 +15,7 @@ static const struct vgc_builtin_group *const GROUPS[] = {
 _Static_assert(VGC_NUM_TYPES <= 8, "requests name a function by function << 3 | type");
 
 static const struct vgc_builtin_group *const LIBRARIES[] = {&vgc_library_cublas, &vgc_library_cudnn,
-                                                            &vgc_library_cudnn_norms};
+                                                            &vgc_library_cudnn_norms, &vgc_library_cufft};
 
 enum {
     NUM_GROUPS = sizeof(GROUPS) / sizeof(GROUPS[0]),

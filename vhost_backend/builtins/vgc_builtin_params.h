@@ -261,6 +261,29 @@ struct vgc_cublas_gemm_params {
     int32_t math;
 };
 
+enum { VGC_CUFFT_RANK = 3 };
+
+/* Where cuFFT finds the elements of an array of transforms: element (i0, i1, i2) of the batch's number b is number
+ * b * distance + ((i0 * embed[1] + i1) * embed[2] + i2) * stride of the array. */
+struct vgc_cufft_layout {
+    int64_t embed[VGC_CUFFT_RANK];
+    int64_t stride;
+    int64_t distance;
+};
+
+/* Numbers of types are cuFFT's. Elements are real or complex, as the array's are. */
+struct vgc_cufft_params {
+    uint64_t in;
+    uint64_t out;
+    int64_t batch;
+    int64_t n[VGC_CUFFT_RANK];
+    struct vgc_cufft_layout from;
+    struct vgc_cufft_layout to;
+    int64_t rank;
+    int32_t type;
+    int32_t inverse; /* of complex transforms alone; 0 in others */
+};
+
 enum { VGC_CUDNN_AXES = 5, VGC_CUDNN_SPACE = 3 };
 
 /* Numbers of types and modes are cuDNN's. Axes are those of the batch, of channels, and 2 or 3 of space. */

@@ -112,7 +112,8 @@ enum vgc_builtin_function {
     VGC_FN_CUDNN_NORMALIZE_TRAINING = 77,
     VGC_FN_CUDNN_NORMALIZE = 78,
     VGC_FN_CUDNN_NORMALIZE_BACKWARD = 79,
-    VGC_NUM_FUNCTIONS = 80,
+    VGC_FN_CUFFT_TRANSFORM = 80,
+    VGC_NUM_FUNCTIONS = 81,
 };
 
 /* Purpose of a parameter: a value, or the address of memory that is read, written, or both. */

@@ -17,11 +17,18 @@
 enum { INVALID_PLAN = 1, INVALID_VALUE = 4, INVALID_SIZE = 8, UNALIGNED_DATA = 9 };
 enum { MOST_PLANS = 64, GARBAGE = 0xa5 };
 
+/* Without lengths, elements lie one behind the other. */
+struct layout {
+    bool is_given;
+    long long lengths[3], stride, distance;
+};
+
 struct plan {
     bool lives, allocates, is_made, has_stream;
     CUcontext context;
     int rank;
     long long lengths[3], batch;
+    struct layout in, out;
     unsigned int type;
     CUstream stream;
     void *work;
@@ -125,16 +132,25 @@ static size_t work_bytes(const struct plan *plan)
     return elements_of(plan) * complex_bytes(plan->type) + 256;
 }
 
+static struct layout layout_of(int rank, const long long *lengths, long long stride, long long distance)
+{
+    struct layout layout = {.is_given = lengths != NULL, .stride = stride, .distance = distance};
+    for (int i = 0; lengths && i < rank; i++)
+        layout.lengths[i] = lengths[i];
+    return layout;
+}
+
 API fft_result cufftMakePlanMany64(fft_plan handle, int rank, long long *lengths, long long *in_lengths,
                                    long long in_stride, long long in_distance, long long *out_lengths,
                                    long long out_stride, long long out_distance, unsigned int type, long long batch,
                                    size_t *size)
 {
-    (void)in_stride, (void)in_distance, (void)out_stride, (void)out_distance; /* ignored without lengths */
     fft_result result = begin(__func__, handle);
     if (result)
         return result;
-    if (rank < 1 || rank > 3 || batch < 1 || in_lengths || out_lengths)
+    if (rank < 1 || rank > 3 || batch < 1 || !in_lengths != !out_lengths)
+        return INVALID_VALUE;
+    if (in_lengths && (in_stride < 1 || out_stride < 1))
         return INVALID_VALUE;
     struct plan *plan = &plans[handle];
     if (plan->allocates)
@@ -143,6 +159,8 @@ API fft_result cufftMakePlanMany64(fft_plan handle, int rank, long long *lengths
     plan->rank = rank;
     plan->batch = batch;
     plan->type = type;
+    plan->in = layout_of(rank, in_lengths, in_stride, in_distance);
+    plan->out = layout_of(rank, out_lengths, out_stride, out_distance);
     for (int i = 0; i < rank; i++) {
         if (lengths[i] < 1)
             return INVALID_SIZE;
@@ -235,6 +253,32 @@ static size_t mirrored(const struct plan *plan, size_t at)
     return at * factor + place;
 }
 
+/* Place of an element in memory. Its number counts those of arrays whose last axis is `last` long. */
+static size_t place(const struct plan *plan, const struct layout *layout, size_t last, size_t number)
+{
+    size_t at = 0, step = (size_t)layout->stride, rest = number;
+    if (!layout->is_given)
+        return number;
+    for (int axis = plan->rank - 1; axis >= 0; axis--) {
+        size_t length = axis == plan->rank - 1 ? last : (size_t)plan->lengths[axis];
+        at += rest % length * step;
+        rest /= length;
+        step *= (size_t)layout->lengths[axis];
+    }
+    return at + rest * (size_t)layout->distance;
+}
+
+static size_t last_of(const struct plan *plan)
+{
+    return (size_t)plan->lengths[plan->rank - 1];
+}
+
+/* Elements from the first to behind the last one. */
+static size_t extent(const struct plan *plan, const struct layout *layout, size_t last)
+{
+    return place(plan, layout, last, rows_of(plan) * last - 1) + 1;
+}
+
 static double complex *load_half(const struct plan *plan, const char *in)
 {
     size_t last = (size_t)plan->lengths[plan->rank - 1], elements = elements_of(plan);
@@ -243,7 +287,8 @@ static double complex *load_half(const struct plan *plan, const char *in)
         abort();
     for (size_t i = 0; i < elements; i++)
         if (i % last < half_of(plan))
-            numbers[i] = load(in, i / last * half_of(plan) + i % last, is_double(plan->type));
+            numbers[i] = load(in, place(plan, &plan->in, half_of(plan), i / last * half_of(plan) + i % last),
+                              is_double(plan->type));
     for (size_t i = 0; i < elements; i++)
         if (i % last >= half_of(plan))
             numbers[i] = conj(numbers[mirrored(plan, i)]);
@@ -260,34 +305,46 @@ static double complex *load_whole(const struct plan *plan, const char *in)
     double complex *numbers = calloc(elements_of(plan), sizeof *numbers);
     if (!numbers)
         abort();
-    for (size_t i = 0; i < elements_of(plan); i++)
+    for (size_t i = 0; i < elements_of(plan); i++) {
+        size_t at = place(plan, &plan->in, last_of(plan), i);
         if (plan->type == FFT_R2C)
-            numbers[i] = (double)((const float *)(const void *)in)[i];
+            numbers[i] = (double)((const float *)(const void *)in)[at];
         else if (plan->type == FFT_D2Z)
-            numbers[i] = ((const double *)(const void *)in)[i];
+            numbers[i] = ((const double *)(const void *)in)[at];
         else
-            numbers[i] = load(in, i, is_double(plan->type));
+            numbers[i] = load(in, at, is_double(plan->type));
+    }
     return numbers;
 }
 
 static void store_all(const struct plan *plan, char *out, const double complex *numbers)
 {
-    size_t last = (size_t)plan->lengths[plan->rank - 1];
+    const size_t last = last_of(plan), half = half_of(plan);
     for (size_t i = 0; i < elements_of(plan); i++) {
+        size_t at = place(plan, &plan->out, last, i);
         if (plan->type == FFT_C2R)
-            ((float *)(void *)out)[i] = (float)creal(numbers[i]);
+            ((float *)(void *)out)[at] = (float)creal(numbers[i]);
         else if (plan->type == FFT_Z2D)
-            ((double *)(void *)out)[i] = creal(numbers[i]);
+            ((double *)(void *)out)[at] = creal(numbers[i]);
         else if (!is_from_real(plan->type))
-            store(out, i, is_double(plan->type), numbers[i]);
-        else if (i % last < half_of(plan))
-            store(out, i / last * half_of(plan) + i % last, is_double(plan->type), numbers[i]);
+            store(out, at, is_double(plan->type), numbers[i]);
+        else if (i % last < half)
+            store(out, place(plan, &plan->out, half, i / last * half + i % last), is_double(plan->type), numbers[i]);
     }
 }
 
-static size_t half_bytes(const struct plan *plan)
+/* Bytes of an array up to its last element. */
+static size_t bytes_of(const struct plan *plan, const struct layout *layout, bool is_real, bool is_half)
 {
-    return rows_of(plan) * half_of(plan) * complex_bytes(plan->type);
+    return extent(plan, layout, is_half ? half_of(plan) : last_of(plan)) * complex_bytes(plan->type) /
+           (is_real ? 2 : 1);
+}
+
+static void spoil_input(const struct plan *plan, char *in)
+{
+    size_t each = complex_bytes(plan->type);
+    for (size_t i = 0; i < rows_of(plan) * half_of(plan); i++)
+        memset(in + place(plan, &plan->in, half_of(plan), i) * each, GARBAGE, each);
 }
 
 static void compute(void *data, char *const *bytes)
@@ -297,7 +354,7 @@ static void compute(void *data, char *const *bytes)
     double complex *numbers = is_to_real(plan->type) ? load_half(plan, bytes[0]) : load_whole(plan, bytes[0]);
     memset(bytes[2], GARBAGE, work_bytes(plan));
     if (is_to_real(plan->type))
-        memset(bytes[0], GARBAGE, half_bytes(plan));
+        spoil_input(plan, bytes[0]);
     transform_axes(plan, numbers, work->direction);
     store_all(plan, bytes[1], numbers);
     free(numbers);
@@ -315,14 +372,9 @@ static fft_result execute(const char *name, fft_plan handle, unsigned int type, 
         return UNALIGNED_DATA;
     if (!plan->work || !plan->has_stream)
         fake_cuda_library_misuse("a transform without a work area, or without a stream");
-    size_t whole = elements_of(plan) * complex_bytes(type), real = whole / 2;
     struct fake_library_range ranges[] = {
-        {(CUdeviceptr)(uintptr_t)in, is_to_real(type)     ? half_bytes(plan)
-                                     : is_from_real(type) ? real
-                                                          : whole},
-        {(CUdeviceptr)(uintptr_t)out, is_to_real(type)     ? real
-                                      : is_from_real(type) ? half_bytes(plan)
-                                                           : whole},
+        {(CUdeviceptr)(uintptr_t)in, bytes_of(plan, &plan->in, is_from_real(type), is_to_real(type))},
+        {(CUdeviceptr)(uintptr_t)out, bytes_of(plan, &plan->out, is_to_real(type), is_from_real(type))},
         {(CUdeviceptr)(uintptr_t)plan->work, work_bytes(plan)},
     };
     struct transform work = {*plan, direction};

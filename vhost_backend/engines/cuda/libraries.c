@@ -121,31 +121,31 @@ uint32_t vgc_cuda_engine_libraries(const struct vgc_engine *base)
 
 /* ---- plans of transforms ----------------------------------------------------------------------------------------- */
 
-static unsigned int fft_type(const struct cuda_fft_shape *shape)
+/* Numbers of axes, of the type that cuFFT takes. */
+struct axes {
+    long long numbers[VGC_CUFFT_RANK];
+};
+
+static struct axes axes_of(const int64_t *numbers)
 {
-    bool is_double = shape->type == VGC_TYPE_F64;
-    switch (shape->function) {
-    case VGC_FN_FFT_C2C:
-        return is_double ? FFT_Z2Z : FFT_C2C;
-    case VGC_FN_FFT_R2C:
-        return is_double ? FFT_D2Z : FFT_R2C;
-    default:
-        return is_double ? FFT_Z2D : FFT_C2R;
-    }
+    return (struct axes){{numbers[0], numbers[1], numbers[2]}};
 }
 
-/* Makes a plan of rows that lie one behind the other. */
 static bool make_plan(const struct cuda_fft *fft, const struct cuda_fft_shape *shape, struct cuda_fft_plan *plan)
 {
-    long long lengths[] = {shape->lengths[0], shape->lengths[1], shape->lengths[2]};
+    const struct vgc_cufft_layout *in = &shape->in, *out = &shape->out;
+    struct axes lengths = axes_of(shape->lengths), from = axes_of(in->embed), to = axes_of(out->embed);
+    bool is_packed = in->stride == 0;
     size_t work_bytes = 0;
     fft_plan handle;
     if (fft->cufftCreate(&handle) != FFT_SUCCESS)
         return false;
     fft_result error = fft->cufftSetAutoAllocation(handle, 0);
     if (error == FFT_SUCCESS)
-        error = fft->cufftMakePlanMany64(handle, (int)shape->rank, lengths, NULL, 1, 0, NULL, 1, 0, fft_type(shape),
-                                         shape->batch, &work_bytes);
+        error = fft->cufftMakePlanMany64(handle, (int)shape->rank, lengths.numbers, is_packed ? NULL : from.numbers,
+                                         is_packed ? 1 : in->stride, in->distance, is_packed ? NULL : to.numbers,
+                                         is_packed ? 1 : out->stride, out->distance, shape->transform, shape->batch,
+                                         &work_bytes);
     if (error != FFT_SUCCESS) {
         fft->cufftDestroy(handle);
         return false;
@@ -258,7 +258,7 @@ static fft_result execute(const struct cuda_fft *fft, fft_plan plan, const struc
 {
     int direction = call->inverse ? FFT_INVERSE : FFT_FORWARD;
     void *in = pointer(call->in), *out = pointer(call->out);
-    switch (fft_type(&call->shape)) {
+    switch (call->shape.transform) {
     case FFT_C2C:
         return fft->cufftExecC2C(plan, in, out, direction);
     case FFT_Z2Z:

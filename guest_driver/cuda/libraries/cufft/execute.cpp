@@ -261,6 +261,8 @@ cufftResult execute(const Plan &plan, void *input, void *output, int direction)
     in.data = input;
     out.data = output;
     in.callers = out.callers = true;
+    if (plan.host)
+        return run_on_host(plan, in, out, direction);
     Layout copy = packed_layout(plan, plan.from_real() ? VGC_FFT_REAL : VGC_FFT_COMPLEX, false);
     copy.data = work_of(plan).copy;
     if (input == output && plan.needs_copy && !lines_agree(plan, in, out)) {
@@ -287,7 +289,10 @@ cufftResult prepare(Plan &plan, bool upload)
     size_t complex_total = (size_t)plan.batch;
     for (int d = 0; d < plan.rank; d++)
         complex_total *= (size_t)plan.complex_count(d);
-    plan.area_split = plan.area_chirp = 0;
+    plan.area_split = plan.area_chirp = plan.area_copy = 0;
+    plan.host = host_function(plan);
+    if (plan.host)
+        return CUFFT_SUCCESS;
     for (int d = 0; d < plan.rank; d++) {
         Length &length = plan.lengths[d];
         length = length_of(plan.n[d], plan.is_double(), tables);

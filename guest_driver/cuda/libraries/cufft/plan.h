@@ -46,6 +46,7 @@ struct Plan {
     Length lengths[3];
     Layout in, out;
     cudaStream_t stream = nullptr;
+    const void *host = nullptr; // its cuFFT transforms, with work areas and tables of its own; null: kernels do
     char *tables = nullptr, *work = nullptr;
     bool owns_work = false;
     std::vector<int> devices;                             // of cufftXtSetGPUs; the first one computes
@@ -121,6 +122,9 @@ class OnDevice
     int before = 0;
 };
 
+// The host's function that transforms as the plan says; null: it has none.
+const void *host_function(const Plan &plan);
+cufftResult run_on_host(const Plan &plan, const Layout &in, const Layout &out, int direction);
 Layout packed_layout(const Plan &plan, int kind, bool padded);
 Length length_of(int n, bool is_double, std::vector<double> &tables);
 // Sets lengths and areas, and with `upload` puts the tables on the device.

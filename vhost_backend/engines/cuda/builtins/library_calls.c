@@ -4,6 +4,8 @@
 #include "calls.h"
 #include "planners.h"
 
+#include "vhost_backend/engines/cuda/cuda_libraries_abi.h"
+
 static bool plan_library_gemm(const struct vgc_gemm_params *p, struct cuda_library_call *call)
 {
     if (p->m == 0 || p->n == 0 || p->k == 0 || p->batch == 0 || p->alpha == 0)
@@ -58,6 +60,19 @@ static void add_hermitian(struct plan *plan, const struct vgc_fft_params *p, str
     plan_add(plan, &kernel, plan_blocks(plan, copy.rows * half, THREADS), 0, &copy, sizeof(copy));
 }
 
+static uint32_t transform_of(uint32_t function, uint32_t type)
+{
+    bool is_double = type == VGC_TYPE_F64;
+    switch (function) {
+    case VGC_FN_FFT_C2C:
+        return is_double ? FFT_Z2Z : FFT_C2C;
+    case VGC_FN_FFT_R2C:
+        return is_double ? FFT_D2Z : FFT_R2C;
+    default:
+        return is_double ? FFT_Z2D : FFT_C2R;
+    }
+}
+
 static bool plan_library_fft(struct plan *before, struct plan *behind, const struct vgc_fft_params *p,
                              struct cuda_library_call *call)
 {
@@ -65,7 +80,12 @@ static bool plan_library_fft(struct plan *before, struct plan *behind, const str
     uint64_t complex_bytes = 2 * vgc_builtin_type_bytes(call->type);
     if (p->batch == 0 || p->in % complex_bytes != 0 || p->out % complex_bytes != 0)
         return false; /* cuFFT wants even real numbers aligned like complex ones */
-    call->shape = (struct cuda_fft_shape){function, call->type, (uint32_t)p->rank, 0, p->batch, {p->n0, p->n1, p->n2}};
+    call->shape = (struct cuda_fft_shape){transform_of(function, call->type),
+                                          (uint32_t)p->rank,
+                                          p->batch,
+                                          {p->n0, p->n1, p->n2},
+                                          {.stride = 0},
+                                          {.stride = 0}};
     call->in = p->in;
     call->out = p->out;
     call->inverse = p->inverse != 0;
@@ -77,10 +97,31 @@ static bool plan_library_fft(struct plan *before, struct plan *behind, const str
     return true;
 }
 
+/* Layouts in which numbers that mean nothing are 0, as shapes are compared as bytes. */
+static struct vgc_cufft_layout layout_of(const struct vgc_cufft_layout *given, const struct vgc_cufft_params *p)
+{
+    struct vgc_cufft_layout layout = {.stride = given->stride, .distance = given->distance};
+    layout.embed[0] = p->n[0];
+    for (int64_t i = 1; i < p->rank; i++)
+        layout.embed[i] = given->embed[i];
+    return layout;
+}
+
+static void plan_transform(const struct vgc_cufft_params *p, struct cuda_library_call *call)
+{
+    call->shape = (struct cuda_fft_shape){(uint32_t)p->type,           (uint32_t)p->rank,      p->batch,
+                                          {p->n[0], p->n[1], p->n[2]}, layout_of(&p->from, p), layout_of(&p->to, p)};
+    call->in = p->in;
+    call->out = p->out;
+    call->inverse = p->inverse != 0;
+}
+
 /* Calls that are the library's own go to it as they are, and nothing else can compute them. */
 static bool plan_passed_on(const void *params, struct cuda_library_call *call)
 {
-    if (call->function >= VGC_FN_CUDNN_NORMALIZE_TRAINING)
+    if (call->library == CUDA_LIBRARY_FFT)
+        plan_transform(params, call);
+    else if (call->function >= VGC_FN_CUDNN_NORMALIZE_TRAINING)
         call->normalization = *(const struct vgc_cudnn_normalization_params *)params;
     else if (call->library == CUDA_LIBRARY_DNN)
         call->convolution = *(const struct vgc_cudnn_convolution_params *)params;
@@ -105,6 +146,7 @@ enum cuda_library cuda_library_of(const struct vgc_builtin *builtin)
     case VGC_FN_FFT_C2C:
     case VGC_FN_FFT_R2C:
     case VGC_FN_FFT_C2R:
+    case VGC_FN_CUFFT_TRANSFORM:
         return CUDA_LIBRARY_FFT;
     default:
         return CUDA_LIBRARY_NONE;
@@ -119,7 +161,7 @@ bool cuda_library_plan(const struct vgc_builtin *builtin, const void *params, ui
     struct plan behind = {builtin, "fft", num_sms, workspace, 0, 0, &call->behind, 0};
     call->function = builtin->function;
     bool can = false;
-    if (builtin->function == VGC_FN_CUBLAS_GEMM || call->library == CUDA_LIBRARY_DNN)
+    if (vgc_is_library_function(builtin))
         can = plan_passed_on(params, call);
     else if (call->library == CUDA_LIBRARY_BLAS)
         can = plan_library_gemm(params, call);

@@ -11,12 +11,11 @@ enum cuda_library { CUDA_LIBRARY_NONE, CUDA_LIBRARY_BLAS, CUDA_LIBRARY_FFT, CUDA
 
 /* Shape of transforms: those of the same shape share a plan of cuFFT. */
 struct cuda_fft_shape {
-    uint32_t function; /* enum vgc_builtin_function */
-    uint32_t type;     /* enum vgc_builtin_type */
+    uint32_t transform; /* cufftType */
     uint32_t rank;
-    uint32_t unused; /* 0: shapes are compared as bytes */
     int64_t batch;
     int64_t lengths[3];
+    struct vgc_cufft_layout in, out; /* strides of 0: rows lie one behind the other */
 };
 
 struct cuda_library_call {
