@@ -57,6 +57,7 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_mynvcc*.py",
     "tests/protocol/test_cuda_libraries.py",
     "tests/protocol/test_cuda_libraries_by_name.py",
+    "tests/protocol/test_ptx_versions.py",
     "tests/protocol/test_cuda_programs.py",
     "tests/protocol/test_bench_cublas.py",
     "tests/protocol/test_frameworks.py",

@@ -27,6 +27,10 @@ static void images(void)
     log[10] = 'x';
     ENDS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, ".version 7.0\n.target nothing", 2, options, values));
     CHECK(strlen(log) == 9 && log[10] == 'x');
+    values[1] = (void *)sizeof(log);
+    ENDS(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+         cuModuleLoadDataEx(&module, ".version 99.1\n.target sm_80\n.new_directive\n", 2, options, values));
+    CHECK(strstr(log, "3:") != NULL && strstr(log, "Unsupported .version 99.1") != NULL);
 
     values[1] = (void *)sizeof(log);
     values[3] = (void *)sizeof(info);

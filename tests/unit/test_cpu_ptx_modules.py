@@ -616,6 +616,19 @@ def test_a_line_before_the_module_names_its_file() -> None:
         compile_ptx("#line 2 elsewhere\n" + entry("ret;"))
 
 
+@pytest.mark.parametrize("before", ["", "// a comment\n", '#line 1 "my/file.ptx"\n'])
+def test_a_version_that_is_not_known_is_no_error_but_explains_those_that_there_are(before: str) -> None:
+    newer = before + entry("ret;").replace(".version 8.0", ".version /* of 2030 */ 12.10")
+    compile_ptx(newer)
+    with pytest.raises(
+        CompileError, match=r"'bogus' is not known.* \(Unsupported \.version 12\.10; this compiler knows 9\.5\)"
+    ):
+        compile_ptx(newer.replace("ret;", "bogus;"))
+    with pytest.raises(CompileError) as caught:
+        compile_ptx(before + entry("bogus;").replace("8.0", "9.5"))
+    assert "Unsupported" not in str(caught.value)
+
+
 def test_kernel_may_take_blocks_of_one_size_only() -> None:
     with rig(pes=1) as gpu:
         gpu.load_ptx(HEADER + ".entry k()\n.reqntid 32\n{ ret; }")

@@ -108,11 +108,20 @@ static CUresult make_module(const void *image, const struct rt_jit *jit, CUmodul
     return result;
 }
 
+/* Whether the host's compiler or driver is older than a module of PTX: words of ptxas and of the software GPU's
+ * compiler, and the error of NVIDIA's driver. */
+static bool is_too_new(const char *why)
+{
+    return strstr(why, "Unsupported .version") != NULL || strstr(why, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION") != NULL;
+}
+
 /* The result of loading an image, where libvgc's alone says too little. */
 static CUresult result_of_load(cudaError_t error, int kind)
 {
     switch (error) {
     case cudaErrorInvalidKernelImage: /* it does not compile */
+        if (kind == VGC_SOURCE_PTX && is_too_new(vgc_last_error()))
+            return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
         return kind == VGC_SOURCE_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
     case cudaErrorNotSupported: /* by this host's engine */
         return CUDA_ERROR_NO_BINARY_FOR_GPU;

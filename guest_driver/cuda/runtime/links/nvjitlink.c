@@ -179,6 +179,7 @@ nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle link)
     case CUDA_SUCCESS:
         return NVJITLINK_SUCCESS;
     case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
         return NVJITLINK_ERROR_PTX_COMPILE;
     case CUDA_ERROR_INVALID_VALUE:
         return NVJITLINK_ERROR_INVALID_INPUT;

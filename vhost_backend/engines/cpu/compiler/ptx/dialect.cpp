@@ -73,6 +73,13 @@ bool begins_module(std::string_view text)
            SPACE.find(text[directive.size()]) != SPACE.npos;
 }
 
+std::string_view version_of(std::string_view text)
+{
+    text = skip(text);
+    text = skip(text.substr(std::min(text.find_first_of(SPACE), text.size())));
+    return text.substr(0, std::min(text.find_first_not_of("0123456789."), text.size()));
+}
+
 bool is_blank(std::string_view text)
 {
     return skip(text).empty();

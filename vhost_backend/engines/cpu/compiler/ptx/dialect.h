@@ -11,6 +11,8 @@ namespace vgc::ptx
 bool is_ptx(std::string_view text);
 /// True if the text is a module: its first directive is `.version`.
 bool begins_module(std::string_view text);
+/// Words of a module's version, such as "8.0".
+std::string_view version_of(std::string_view text);
 /// True if the text has no statement: it stands for both.
 bool is_blank(std::string_view text);
 

@@ -12,6 +12,7 @@
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/VersionTuple.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 namespace vgc::ptx
@@ -24,6 +25,9 @@ constexpr char NUMBER[] = "vgc-ptx-number";
 /// Attribute of functions of PTX modules.
 constexpr char FROM_PTX[] = "vgc-ptx";
 
+/// The newest version whose instructions are known, that of CUDA 13.5. A newer one is no error by itself.
+const llvm::VersionTuple NEWEST(9, 5);
+
 /// A file of PTX.
 class FileText : public Text
 {
@@ -31,13 +35,26 @@ class FileText : public Text
     explicit FileText(std::string name) : name_(std::move(name))
     {
     }
+    void note_version(llvm::StringRef version)
+    {
+        if (llvm::VersionTuple number; !number.tryParse(version) && number > NEWEST)
+            newer_ = version.str();
+    }
     std::string place(Position at) const override
     {
         return name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
     }
 
+    std::string remark() const override
+    {
+        if (newer_.empty())
+            return {};
+        return " (Unsupported .version " + newer_ + "; this compiler knows " + NEWEST.getAsString() + ")";
+    }
+
   private:
     std::string name_;
+    std::string newer_; // version that is too new
 };
 
 vgc_cpu_param_kind kind_of(const Variable &parameter)
@@ -273,6 +290,7 @@ std::unique_ptr<llvm::Module> ModuleLowering::run(const std::string &text)
     note_step("the PTX module");
     if (!options_.name_expressions.empty())
         fail("--name-expression=" + options_.name_expressions.front() + " is for CUDA C, and '" + file_ + "' is PTX");
+    text_.note_version(version_of(text));
     const auto parsed = parse_module(text.substr(0, text.find('\0'))); // tools end it with a zero byte
     if (const Problem *problem = std::get_if<Problem>(&parsed))
         text_.fail(problem->at, problem->text);

@@ -22,7 +22,7 @@ std::string shortened(std::string message)
 
 void Text::fail(Position at, const llvm::Twine &message) const
 {
-    vgc::fail(place(at) + shortened(message.str()));
+    vgc::fail(place(at) + shortened(message.str()) + remark());
 }
 
 } // namespace vgc::ptx

@@ -16,6 +16,11 @@ class Text
     virtual ~Text() = default;
     /// Words with which an error at a place in the text begins.
     virtual std::string place(Position at) const = 0;
+    /// Words with which all errors end.
+    virtual std::string remark() const
+    {
+        return {};
+    }
     /// Ends the compilation with an error at a place in the text.
     [[noreturn]] void fail(Position at, const llvm::Twine &message) const;
 };
