@@ -61,6 +61,7 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_cuda_programs.py",
     "tests/protocol/test_bench_cublas.py",
     "tests/protocol/test_frameworks.py",
+    "tests/protocol/test_frameworks_on_cuda.py",
     "tests/protocol/test_further_frameworks.py",
     "tests/protocol/test_pytorch.py",
     "tests/protocol/test_vgc_trace.py",

@@ -13,7 +13,8 @@ class Unit:
     """Source of a program of several."""
 
     name: str
-    source: str
+    source: str | bytes
+    """CUDA C, or what another compiler has made."""
     options: tuple[str, ...] = ()
 
 
@@ -22,7 +23,8 @@ def pack(units: Sequence[Unit]) -> bytes:
     head = schema.UNITS.construct.build({"num_units": len(units), "reserved": 0})
     entries, texts = [], []
     for unit in units:
-        name, source = unit.name.encode(), unit.source.encode()
+        name = unit.name.encode()
+        source = unit.source.encode() if isinstance(unit.source, str) else unit.source
         options = b"".join(option.encode() + b"\0" for option in unit.options)
         sizes = {"name_len": len(name), "options_len": len(options), "text_len": len(source)}
         entries.append(schema.UNIT.construct.build(sizes))

@@ -31,6 +31,11 @@ def test_example_computes(host: GuestHost, tmp_path: Path, example: Example) -> 
     assert example.says in output(host, tmp_path, example.framework, example.path, settings=example.settings)
 
 
+def test_functions_of_other_compilers_are_linked_with_numba_s(host: GuestHost, tmp_path: Path) -> None:
+    found = output(host, tmp_path, "numba", PROGRAMS / "linked_numba.py", settings={"PYTHONWARNINGS": "ignore"})
+    assert found == "functions of CUDA C and PTX are right\n"
+
+
 def test_kernels_of_tritons_tutorials_are_right(host: GuestHost, tmp_path: Path) -> None:
     found = output(host, tmp_path, "triton", "-m", "tests.frameworks.triton_tutorials")
     assert found.splitlines() == [f"check_{name}: right" for name in TUTORIALS]

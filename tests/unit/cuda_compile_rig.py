@@ -58,12 +58,13 @@ def compile_whole(
     kind: str = "CUDA_SOURCE",
     compiler: str = "auto",
     hooks: str = "off",
+    binaries: str = "on",
 ) -> tuple[bytes, kinds.Declared]:
     """The cubin, and what its trailer says, as the engine reads both.
 
     :raise CompileError: it does not compile.
     """
-    settings = {"arch": "sm_90", "driver": DRIVER, "compiler": compiler, "hooks": hooks}
+    settings = {"arch": "sm_90", "driver": DRIVER, "compiler": compiler, "hooks": hooks, "binaries": binaries}
     return kinds.split(_compile(source, options, kind, settings, PATIENT)[0])
 
 

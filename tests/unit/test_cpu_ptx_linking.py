@@ -99,9 +99,10 @@ def test_modules_of_nvcc_are_linked_in_any_order() -> None:
 @pytest.mark.parametrize("kernels_are_ptx", [False, True])
 def test_ptx_and_cuda_c_call_one_another(*, kernels_are_ptx: bool) -> None:
     """Small integers, floats and pointers as arguments and results."""
+    sources = [SCALARS, SCALAR_FUNCTIONS]
     units = [Unit("a.cu", SCALARS), Unit("b.cu", SCALAR_FUNCTIONS)]
     index = 0 if kernels_are_ptx else 1
-    units[index] = Unit("m.ptx", nvcc_ptx(units[index].source, "-rdc=true"))
+    units[index] = Unit("m.ptx", nvcc_ptx(sources[index], "-rdc=true"))
     with rig(pes=1) as gpu:
         gpu.link(*units)
         out = gpu.array(4, np.int32, [0, -5, 8, -20])

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import random
 import struct
+import subprocess
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.fakes.units import Unit, pack
-from tests.unit.cuda_compile_rig import CompileError, compile_image, compile_whole, compiled_kinds, log_of, needs_nvcc
-from vhost_backend.engines.cuda import cubin
+from tests.limits import HANGS_AFTER_S
+from tests.unit.cuda_compile_rig import (
+    CompileError,
+    compile_image,
+    compile_whole,
+    compiled_kinds,
+    log_of,
+    needs_nvcc,
+    toolkit,
+)  # fmt: skip
+from vhost_backend.engines.cuda import cubin, kinds
+from vhost_backend.engines.cuda.toolkits import host_compiler
 from virtio_proto.schema import LIMITS, ParamKind
 
 pytestmark = needs_nvcc
@@ -67,6 +80,89 @@ def test_a_symbol_that_two_units_define_is_named_with_both() -> None:
         *(Unit(name, "__device__ int x;\n__global__ void k() { x = 1; }\n") for name in ("a.cu", "b.cu"))
     )
     assert "'x' in 'b.cu', first defined in 'a.cu'" in log
+
+
+SQUARE: Final = r"""
+// device code of another compiler
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .func (.param .b32 result) _Z6squarei(.param .b32 x)
+{ .reg .b32 %r<3>; ld.param.b32 %r1, [x]; mul.lo.s32 %r2, %r1, %r1; st.param.b32 [result], %r2; ret; }
+.visible .const .align 4 .b32 factors[4] = {1, 2, 3, 4};
+.visible .entry other(.param .u64 p) { ret; }
+"""
+
+
+def made_by_nvcc(folder: Path, *words: str) -> bytes:
+    """Device code of `CALLEE` as the guest's own nvcc makes it."""
+    kit, host = toolkit(), host_compiler()
+    assert kit is not None
+    assert host is not None
+    source, made = folder / "callee.cu", folder / "made"
+    source.write_text(CALLEE)
+    command = [kit.nvcc, "-ccbin", host, "-rdc=true", *words, source, "-o", made]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=HANGS_AFTER_S)
+    return made.read_bytes()
+
+
+def test_ptx_is_linked_with_cuda_c_and_its_kernels_are_there() -> None:
+    image, declared = compile_whole(pack([Unit("a.cu", CALLER), Unit("b.ptx", SQUARE)]), kind="CUDA_UNITS")
+    parsed = cubin.parse(image)
+    assert {kernel.name for kernel in parsed.kernels} == {"_Z1kPif", "other"}
+    assert [(variable.name, variable.size) for variable in parsed.variables] == [("factors", 16)]
+    assert kinds.is_source(declared)
+    assert kinds.unit_name(declared, 1) == "b.ptx"
+
+
+def test_units_may_all_be_ptx() -> None:
+    caller = SQUARE.partition(".visible")[0] + ".extern .func (.param .b32 result) _Z6squarei(.param .b32 x);\n"
+    caller += """.visible .entry calls(.param .f32 f, .param .u64 p) {
+        .reg .b32 %r<2>; { .param .b32 a; .param .b32 b; st.param.b32 [a], 3; call (b), _Z6squarei, (a); } ret; }"""
+    image, declared = compile_whole(pack([Unit("a", caller), Unit("b", SQUARE)]), kind="CUDA_UNITS")
+    assert {kernel.name for kernel in cubin.parse(image).kernels} == {"calls", "other"}
+    assert kinds.param_kinds("calls", [4, 8], declared)[0] == ParamKind.FLOAT
+    assert not kinds.is_source(declared)
+    one, _ = compile_whole(pack([Unit("b", SQUARE)]), kind="CUDA_UNITS")  # as a linker is given it with one input
+    assert [kernel.name for kernel in cubin.parse(one).kernels] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-cubin", "-arch=sm_90"),
+        ("-fatbin", "-gencode", "arch=compute_80,code=compute_80"),
+        ("-fatbin", "-gencode", "arch=compute_90,code=sm_90"),
+    ],
+    ids=["cubin", "fatbin with PTX", "fatbin with a cubin"],
+)
+def test_what_nvcc_has_made_is_linked(tmp_path: Path, words: tuple[str, ...]) -> None:
+    units = [Unit("a.cu", CALLER), Unit("b", made_by_nvcc(tmp_path, *words))]
+    image, _ = compile_whole(pack(units), kind="CUDA_UNITS")
+    assert [kernel.name for kernel in cubin.parse(image).kernels] == ["_Z1kPif"]
+
+
+def test_what_is_no_source_needs_the_hosts_leave() -> None:
+    units = pack([Unit("a.cu", CALLER), Unit("b.ptx", SQUARE)])
+    with pytest.raises(
+        CompileError, match=r"unit 'b\.ptx' is no CUDA C, and this VM's programs are compiled from source"
+    ):
+        compile_whole(units, kind="CUDA_UNITS", binaries="off")
+    with pytest.raises(CompileError, match=r"unit 'b\.ptx' is no CUDA C"):
+        compile_image(units, kind="CUDA_UNITS", compiler="auto")
+
+
+def test_a_unit_that_cannot_be_linked_is_named(tmp_path: Path) -> None:
+    linked, _ = compile_whole("__global__ void k() {}")
+    older = made_by_nvcc(tmp_path, "-cubin", "-arch=sm_75")
+    for code, words in (
+        (linked, r"unit 'b': the cubin is linked already \(allowed: "),
+        (older, "unit 'b': the cubin is made for sm_75, and this device is sm_90"),
+        (b"\x7fELF\x02\x01", "unit 'b': the cubin is 6 bytes long"),
+        (SQUARE.replace("mul.lo", "bogus").encode(), "bogus"),
+    ):
+        with pytest.raises(CompileError, match=words):
+            compile_whole(pack([Unit("a.cu", CALLER), Unit("b", code)]), kind="CUDA_UNITS")
 
 
 def assert_survives(program: bytes) -> None:

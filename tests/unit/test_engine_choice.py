@@ -97,7 +97,8 @@ def named(choice: Choice) -> tuple[EngineName, Mapping[str, Scalar]]:
 def test_auto_takes_a_gpu_if_there_is_one() -> None:
     choice = Host(TWO).choose(vm("auto", compiler="nvrtc", binaries=True))
     assert named(choice) == ("cuda", {"binaries": True, "device": UUIDS[0]})
-    assert dict(choice.target.settings) == {"arch": "sm_90", "driver": "13.0", "compiler": "nvrtc", "hooks": "off"}
+    wanted = {"arch": "sm_90", "driver": "13.0", "compiler": "nvrtc", "hooks": "off", "binaries": "on"}
+    assert dict(choice.target.settings) == wanted
     assert choice.why == "GPU 0 (sm_90), CUDA 13.0"
 
 

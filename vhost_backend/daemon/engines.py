@@ -192,6 +192,7 @@ class Engines:
             "driver": found.driver_version,
             "compiler": str(options.pop("compiler", "auto")),
             "hooks": self._hooks(options.pop("hooks", "auto")),
+            "binaries": "on" if options.get("binaries") is True else "off",
         }
         if not _is_mig(options.get("device")):
             options["device"] = gpu.uuid

@@ -192,7 +192,9 @@ def _choose(kind: str, source: bytes, options: tuple[str, ...], settings: Mappin
             wanted = _wanted(settings["compiler"], options)
             has_hooks = settings["hooks"] == "on"
             if kind == "CUDA_UNITS":
-                return _units(settings["driver"], wanted, has_hooks=has_hooks)
+                tool = _units(settings["driver"], wanted, has_hooks=has_hooks)
+                is_free = settings.get("binaries") == "on"
+                return replace(tool, arguments=(*tool.arguments, "--binaries", "on")) if is_free else tool
             is_free = wanted == "auto" and LOWERED_NAMES not in options
             has_host_code = is_free and host_code.is_likely(source, _folders(settings["driver"]))
             return _source_tool(settings["driver"], wanted, has_host_code=has_host_code, has_hooks=has_hooks)
@@ -268,29 +270,41 @@ def _with_fallback(nvrtc: _Tool, nvcc: _Tool) -> _Tool:
 
 @functools.cache
 def _units(driver: str, wanted: str, *, has_hooks: bool) -> _Tool:
-    """Tools nvcc and nvlink, for programs of several sources.
+    """Tools nvcc, ptxas and nvlink, for programs of several units.
 
     :raise ValueError: this host lacks them, or may not use them; the text says how to get them.
     """
     if wanted == "nvrtc":
         raise ValueError("programs of several sources need nvcc, and this host compiles with nvrtc alone")
     tool = _source_tool(driver, "nvcc", has_host_code=True, has_hooks=False)
-    nvlink = None if tool.kit is None else tool.kit.nvlink
-    if tool.kit is None or nvlink is None:
+    newest = _newest(driver)
+    if tool.kit is None or newest is None:
         raise ValueError(f"{tool.kit} has no nvlink, which links programs of several sources: {_install_nvcc(driver)}")
+    ptxas, nvlink = newest
     unhooked = ("--unhooked", "it has several sources") if has_hooks else ()
     runtime = tool.kit.device_runtime
-    arguments = (*tool.arguments, "--nvlink", nvlink, *unhooked)
-    files = (*tool.files, nvlink)
-    if runtime is None:
-        return replace(tool, name="units", arguments=arguments, files=files)
-    return replace(
-        tool,
-        name="units",
-        arguments=(*arguments, "--device-runtime", runtime),
-        visible=(*tool.visible, Bind(runtime, INSIDE / "lib" / runtime.name)),
-        files=(*files, runtime),
-    )
+    arguments = (*tool.arguments, "--nvlink", nvlink, "--ptxas", ptxas, *unhooked)
+    shown = {
+        bind.target: bind for bind in (*tool.visible, _shown_assembler(ptxas), Bind(nvlink, INSIDE / "bin/nvlink"))
+    }
+    files = (*tool.files, nvlink, ptxas)
+    if runtime is not None:
+        arguments = (*arguments, "--device-runtime", runtime)
+        shown[INSIDE / "lib" / runtime.name] = Bind(runtime, INSIDE / "lib" / runtime.name)
+        files = (*files, runtime)
+    return replace(tool, name="units", arguments=arguments, visible=tuple(shown.values()), files=files)
+
+
+def _newest(driver: str) -> tuple[Path, Path] | None:
+    """Newest ptxas and nvlink of a toolkit. They know what older tools have made, also those of a guest, and machine code
+    of theirs needs no newer driver. None: this host has none.
+    """
+    kits = toolkits.usable(toolkits.parse_version(driver))
+    found = [(kit.version, kit.ptxas, kit.nvlink) for kit in kits if kit.ptxas and kit.nvlink]
+    if not found:
+        return None
+    _, ptxas, nvlink = max(found)
+    return ptxas, nvlink
 
 
 def _nothing(wanted: str, driver: str) -> str:
@@ -363,12 +377,12 @@ def _included(folders: Iterable[Path]) -> Iterable[str | Path]:
 
 
 def _hooks(kit: Toolkit, has_hooks: bool) -> tuple[str | Path, ...]:
-    """Arguments for hooks: programs get them if they shall and the host has an assembler. Without an assembler, each
-    program's log says so.
+    """Arguments for hooks: programs get them if they shall and the host has an assembler, which is named in any case.
+    Without an assembler, each program's log says so.
     """
     ptxas = _assembler(kit)
     if not has_hooks:
-        return ("--unheard", _UNHEARD)
+        return ("--unheard", _UNHEARD, *(word for path in ptxas for word in ("--ptxas", path)))
     if not ptxas:
         return ("--unheard", _UNHEARD, "--unhooked", f"the host has no ptxas for CUDA {version_text(kit.version)}")
     return ("--unheard", _UNHEARD, "--ptxas", ptxas[0], "--hooks", _HOOKS)

@@ -211,14 +211,13 @@ struct compiler {
     bool is_own; /* opened for one compilation */
 };
 
-/* Options for the compilation that shows errors. Relocatable code may lack functions, which a link adds: only the
- * software GPU, which links whole programs, must be told that. Code that is loaded must have all. */
-static bool checked_options(const struct compiler *compiler, const struct rt_rtc_options *options,
-                            struct rt_words *checked)
+/* Options for the compilation that shows errors. Relocatable code may lack functions, which a link adds. Code that is
+ * loaded must have all. */
+static bool checked_options(const struct rt_rtc_options *options, struct rt_words *checked)
 {
     for (size_t i = 0; i < options->passed.count; i++)
         rt_words_add(checked, "%s", options->passed.words[i]);
-    if (options->is_relocatable && compiler->engine_kind == RT_SOFTWARE_GPU)
+    if (options->is_relocatable)
         rt_words_add(checked, "--allow-undefined");
     return !checked->has_failed;
 }
@@ -301,7 +300,7 @@ static nvrtcResult compile_on(const struct compiler *compiler, nvrtcProgram prog
         rt_words_add(&options->passed, "-rdc=true");
     add_names(program, &options->passed);
     write_source(program, options, &text);
-    if (text.has_failed || options->passed.has_failed || !checked_options(compiler, options, &checked))
+    if (text.has_failed || options->passed.has_failed || !checked_options(options, &checked))
         result = NVRTC_ERROR_OUT_OF_MEMORY;
     if (result == NVRTC_SUCCESS)
         result = result_of(compile(compiler->device, program, &text, &checked));

@@ -42,6 +42,12 @@ def runs_on(made_for: int, device: int) -> bool:
     return made_for // 10 == device // 10 and made_for <= device
 
 
+def _check_made_for(image: bytes, arch: str) -> None:
+    made_for = architecture(image)
+    if not runs_on(made_for, number_of(arch)):
+        raise CompileError(f"the cubin is made for sm_{made_for}, and this device is {arch}")
+
+
 def check_runs_on(image: bytes, arch: str) -> None:
     """Checks that a device of `arch` can load a cubin.
 
@@ -49,9 +55,17 @@ def check_runs_on(image: bytes, arch: str) -> None:
     """
     if _Header(image).is_relocatable:
         raise CompileError("the cubin is not linked (nvcc -rdc=true or -dc makes such); link it with nvcc -dlink")
-    made_for = architecture(image)
-    if not runs_on(made_for, number_of(arch)):
-        raise CompileError(f"the cubin is made for sm_{made_for}, and this device is {arch}")
+    _check_made_for(image, arch)
+
+
+def check_links(image: bytes, arch: str) -> None:
+    """Checks that a cubin can be linked with others for a device of `arch`.
+
+    :raise CompileError: it cannot.
+    """
+    if not _Header(image).is_relocatable:
+        raise CompileError("the cubin is linked already (allowed: what nvcc -rdc=true or -dc makes)")
+    _check_made_for(image, arch)
 
 
 def check_content(image: bytes) -> None:

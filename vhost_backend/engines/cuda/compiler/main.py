@@ -134,6 +134,12 @@ def _by_nvrtc(line: CommandLine) -> bytes:
     arch = guest.refined(line["arch"])
     library = nvrtc.Nvrtc(line["library"])
     source = (line.source(), line["input"])
+    if guest.allow_undefined:
+        words = [*nvrtc.arguments(guest, arch, line.folders(), line["unheard"]), "--relocatable-device-code=true"]
+        text, log = library.ptx(*source, words, guest.name_expressions)
+        log += library.lowered(guest.name_expressions) if guest.lowered_names else ""
+        say(line.without_folders(log))
+        return _without_link(line, text, guest)
     if line["hooks"]:
         words = nvrtc.arguments(guest, arch, line.folders(), line["hooks"]) + hooks.wanted_macros(source[0])
         text, log = library.ptx(*source, words, guest.name_expressions)
@@ -176,6 +182,9 @@ def _by_nvcc(line: CommandLine) -> bytes:
     guest = line.guest_options()
     nvcc = tools_nvcc.Nvcc(line, guest.refined(line["arch"]))
     source = line.source()
+    if guest.allow_undefined:
+        text = nvcc.ptx(guest, source, line["input"], line["unheard"], ["-rdc=true"])
+        return _without_link(line, text, guest)
     if line["hooks"]:
         text = nvcc.ptx(guest, source, line["input"], line["hooks"], hooks.wanted_macros(source))
         image = with_hooks(line, text, guest)
@@ -186,12 +195,21 @@ def _by_nvcc(line: CommandLine) -> bytes:
     return trailer.of_source(image, [text])
 
 
+def _without_link(line: CommandLine, text: bytes, guest: options.GuestOptions) -> bytes:
+    """Assembles PTX of relocatable code to a cubin that loads although it lacks what a link will add."""
+    from . import undefined
+
+    if not line["ptxas"]:
+        raise CompileError("code that is to be linked needs ptxas, and this host has none for its compiler")
+    return trailer.of_source(tools.ptxas(line["ptxas"], line["arch"], undefined.defined(text), guest), [text])
+
+
 def several_sources(line: CommandLine) -> bytes:
-    """Compiles each source of a program of several with nvcc, and links them with nvlink."""
+    """Compiles each unit of a program of several with nvcc or ptxas, and links them with nvlink."""
     from . import units
 
-    image, texts, names = units.linked(line, pre_included(line, b"vgc"))
-    return trailer.of_source(image, texts, names)
+    program = units.linked(line, pre_included(line, b"vgc"))
+    return trailer.of_units(program.image, program.texts, program.names, has_source=program.has_source)
 
 
 def pre_included(line: CommandLine, source: bytes) -> list[str]:

@@ -11,7 +11,7 @@ from .errors import CompileError
 ALLOWED = (
     "-D, -U, -std=c++03..c++23, --use_fast_math, --ftz=, --prec-sqrt=, --prec-div=, --fmad=, --maxrregcount=, "
     "-lineinfo, -G, -w, --restrict, --extra-device-vectorization, --diag-suppress=, --ptxas-options=, "
-    "--def-load-cache=, --def-store-cache=, --name-expression=, --lowered-names, --use-nvcc; for nvcc: --extended-lambda, "
+    "--def-load-cache=, --def-store-cache=, --name-expression=, --lowered-names, --allow-undefined, --use-nvcc; for nvcc: --extended-lambda, "
     "--expt-relaxed-constexpr; --default-stream=; ignored: --opt-level, -arch, --gpu-architecture, -code, -gencode, "
     "-O0..-O3, -m64, -default-device, -rdc=, -dc, -g"
 )
@@ -79,6 +79,7 @@ _FLAGS = {
     "-expt-relaxed-constexpr": "expt-relaxed-constexpr",
     "--expt-relaxed-constexpr": "expt-relaxed-constexpr",
     "--lowered-names": "lowered-names",
+    "--allow-undefined": "allow-undefined",
     "--use-nvcc": "ignored",  # the daemon has used it to choose the tool
     "-default-device": "ignored",
     "-dc": "ignored",
@@ -115,6 +116,8 @@ class GuestOptions:
         """Templates to instantiate."""
         self.lowered_names = False
         """The log shall say what the linker calls the instances."""
+        self.allow_undefined = False
+        """The program may lack functions and variables, which a link adds later."""
         self.architecture = ""
         """Value of ``-arch``."""
         self.common: list[str] = []
@@ -166,6 +169,8 @@ def _add_flag(options: GuestOptions, flag: str) -> None:
         options.nvcc.append(f"--{flag}")
     elif flag == "lowered-names":
         options.lowered_names = True
+    elif flag == "allow-undefined":
+        options.allow_undefined = True
     elif flag != "ignored":
         options.common.append(f"--{flag}")
 

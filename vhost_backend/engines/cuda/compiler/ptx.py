@@ -25,6 +25,14 @@ _NUMBER_STRUCTS = ((2, "2"), (16, "16"))
 """Size and alignment of numbers that are arrays of bytes in PTX: __half and similar types, __int128."""
 
 
+def is_module(text: bytes) -> bool:
+    """True if the text's first directive is ``.version``; comments may stand before it."""
+    rest = text.lstrip()
+    while rest[:2] in (b"//", b"/*"):
+        rest = rest.partition(b"\n" if rest[:2] == b"//" else b"*/")[2].lstrip()
+    return rest.startswith(b".version")
+
+
 def kernels(text: bytes) -> dict[str, list[str]]:
     """Kind and size of each parameter (``f4``), by kernel. Kernels in another form than the above are left out."""
     found: dict[str, list[str]] = {}

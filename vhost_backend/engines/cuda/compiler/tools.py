@@ -29,13 +29,13 @@ def run(command: list[str], output: str = "") -> None:
         raise ToolError
 
 
-def ptxas(program: str, arch: str, text: bytes, options: GuestOptions) -> bytes:
-    """Assembles PTX text to a cubin."""
+def ptxas(program: str, arch: str, text: bytes, options: GuestOptions, *further: str) -> bytes:
+    """Assembles PTX text to a cubin. `further`: options of ours."""
     write(_PTX, text.rstrip(b"\0"))
     known = ("--maxrregcount", "--device-debug", "--generate-line-info", "--fmad=")
     words = [word for word in options.common if word.startswith(known)]
     words += [word.partition("=")[2] for word in options.common if word.startswith("--ptxas-options=")]
-    run([program, f"-arch={arch}{_variant(text, arch)}", *words, _PTX, "-o", _BUILT])
+    run([program, f"-arch={arch}{_variant(text, arch)}", *words, *further, _PTX, "-o", _BUILT])
     return read(_BUILT)
 
 

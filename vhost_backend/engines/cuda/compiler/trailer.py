@@ -32,12 +32,17 @@ def with_kinds(image: bytes, text: bytes) -> bytes:
     return _with_lines(image, [], text)
 
 
-def of_source(image: bytes, texts: list[bytes], units: list[str] | None = None) -> bytes:
-    """Appends the trailer to a cubin that was compiled from source. `texts`: PTX of each source; `units`: their names
-    if there are several.
+def of_source(image: bytes, texts: list[bytes]) -> bytes:
+    """Appends the trailer to a cubin that was compiled from source. `texts`: its PTX."""
+    return _with_lines(image, [SOURCE], *texts)
+
+
+def of_units(image: bytes, texts: list[bytes], names: list[str], *, has_source: bool) -> bytes:
+    """Appends the trailer to a cubin of several units. `texts`: PTX of those that have it; `names`: those of all;
+    `has_source`: whether one was compiled from source.
     """
-    marks = [SOURCE] + [f"{UNIT}{number} {name}" for number, name in enumerate(units or [])]
-    return _with_lines(image, marks, *texts)
+    marks = [SOURCE] if has_source else []
+    return _with_lines(image, [*marks, *(f"{UNIT}{number} {name}" for number, name in enumerate(names))], *texts)
 
 
 def _with_lines(image: bytes, marks: list[str], *texts: bytes) -> bytes:
