@@ -588,7 +588,7 @@ PROGRAM_TABLE = _wire(
     "num_globals" / u32,
     "strings_len" / u32,
     "log_len" / u32,
-    "reserved" / u32,
+    "constant_bytes" / u32 * "of the program's variables in constant memory",
     "memory_bytes" / u64 * "bytes of the memory quota that are the program's until it is unloaded",
 )
 FUNCTION_ENTRY = _wire(

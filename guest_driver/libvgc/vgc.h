@@ -226,10 +226,11 @@ struct vgc_function_info {
     const char *short_name; /* the source's */
     uint32_t num_params;
     uint32_t param_bytes;
-    uint32_t shared_bytes;  /* static */
-    uint32_t max_threads;   /* per block */
-    uint32_t num_registers; /* of a thread; 0: unknown */
-    uint32_t local_bytes;   /* local memory of a thread, as far as it is known */
+    uint32_t shared_bytes;   /* static */
+    uint32_t max_threads;    /* per block */
+    uint32_t num_registers;  /* of a thread; 0: unknown */
+    uint32_t local_bytes;    /* local memory of a thread, as far as it is known */
+    uint32_t constant_bytes; /* of its program's variables in constant memory */
 };
 
 enum vgc_param_type {

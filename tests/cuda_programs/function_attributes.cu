@@ -17,6 +17,7 @@ int main()
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, work));
     EXPECT_EQUAL(attributes.sharedSizeBytes, 256 * sizeof(float));
+    EXPECT(attributes.constSizeBytes >= sizeof factors);
     EXPECT(attributes.maxThreadsPerBlock >= 128 && attributes.maxThreadsPerBlock <= 1024);
     EXPECT(attributes.numRegs >= 0 && attributes.binaryVersion >= 10 && attributes.ptxVersion >= 10);
     CHECK(cudaFuncSetCacheConfig(work, cudaFuncCachePreferL1));

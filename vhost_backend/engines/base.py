@@ -99,6 +99,8 @@ class LoadedProgram:
     private: Any = None
     charged_bytes: int = 0
     """Bytes charged to the VM's memory quota while the program is loaded, at least `Engine.image_bytes`."""
+    constant_bytes: int = 0
+    """Bytes of its variables in constant memory."""
 
 
 @dataclass(frozen=True, slots=True)

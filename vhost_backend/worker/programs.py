@@ -395,7 +395,7 @@ def program_table(entry: LoadedEntry, log: str) -> bytes:
             "num_globals": len(entry.loaded.globals),
             "strings_len": len(strings.data),
             "log_len": len(raw_log),
-            "reserved": 0,
+            "constant_bytes": entry.loaded.constant_bytes,
             "memory_bytes": entry.charged_bytes,
         }
     )

@@ -12,7 +12,7 @@
 
 #define VGC_CONFIG_MAGIC 0x43504756
 #define VGC_WIRE_VERSION 1
-#define VGC_WIRE_FINGERPRINT 0x150f8b302590c7aaull
+#define VGC_WIRE_FINGERPRINT 0x747fe9d6168939dfull
 #define VGC_VIRTIO_ID 38
 #define VGC_CONFIG_SIZE 256
 #define VGC_MAX_QUEUES 64
@@ -547,7 +547,7 @@ struct vgc_program_table {
     uint32_t num_globals;
     uint32_t strings_len;
     uint32_t log_len;
-    uint32_t reserved;
+    uint32_t constant_bytes; /* of the program's variables in constant memory */
     uint64_t memory_bytes; /* bytes of the memory quota that are the program's until it is unloaded */
 };
 
@@ -856,7 +856,7 @@ _Static_assert(offsetof(struct vgc_program_table, num_params) == 4, "vgc_program
 _Static_assert(offsetof(struct vgc_program_table, num_globals) == 8, "vgc_program_table.num_globals");
 _Static_assert(offsetof(struct vgc_program_table, strings_len) == 12, "vgc_program_table.strings_len");
 _Static_assert(offsetof(struct vgc_program_table, log_len) == 16, "vgc_program_table.log_len");
-_Static_assert(offsetof(struct vgc_program_table, reserved) == 20, "vgc_program_table.reserved");
+_Static_assert(offsetof(struct vgc_program_table, constant_bytes) == 20, "vgc_program_table.constant_bytes");
 _Static_assert(offsetof(struct vgc_program_table, memory_bytes) == 24, "vgc_program_table.memory_bytes");
 _Static_assert(sizeof(struct vgc_function_entry) == 48, "vgc_function_entry");
 _Static_assert(offsetof(struct vgc_function_entry, id) == 0, "vgc_function_entry.id");

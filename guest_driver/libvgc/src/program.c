@@ -354,6 +354,12 @@ int vgc_program_global(struct vgc_program *program, const char *name, uint64_t *
     return vgc_fail(VGC_NOT_FOUND, "the program has no __device__ or __constant__ variable '%s'", name);
 }
 
+/* Programs of functions that the host has by name have no table. */
+static uint32_t constant_bytes_of(const struct vgc_program *program)
+{
+    return program->table != NULL ? program->table->constant_bytes : 0;
+}
+
 void vgc_function_info(const struct vgc_function *function, struct vgc_function_info *info)
 {
     *info = (struct vgc_function_info){.name = function->name,
@@ -363,7 +369,8 @@ void vgc_function_info(const struct vgc_function *function, struct vgc_function_
                                        .shared_bytes = function->entry->shared_bytes,
                                        .max_threads = function->entry->max_threads,
                                        .num_registers = function->entry->num_registers,
-                                       .local_bytes = function->entry->local_bytes};
+                                       .local_bytes = function->entry->local_bytes,
+                                       .constant_bytes = constant_bytes_of(function->program)};
 }
 
 int vgc_function_param(const struct vgc_function *function, uint32_t index, struct vgc_param *param)

@@ -17,7 +17,7 @@
 #else
 #define __shared__ __attribute__((shared)) __attribute__((vgc_shared))
 #endif
-#define __constant__ __attribute__((constant))
+#define __constant__ __attribute__((constant)) __attribute__((annotate("vgc.constant")))
 #ifdef __VGC_MANAGED__ /* the guest's host code, if it has such variables */
 #define __managed__ __attribute__((managed))
 #else

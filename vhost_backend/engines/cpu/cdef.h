@@ -56,6 +56,8 @@ uint32_t vgc_cpu_program_num_kernels(const struct vgc_cpu_program *program);
 const struct vgc_kernel *vgc_cpu_program_kernel(const struct vgc_cpu_program *program, uint32_t index);
 const char *vgc_cpu_program_short_name(const struct vgc_cpu_program *program, uint32_t index);
 uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program);
+/* Bytes of its variables in constant memory. */
+uint32_t vgc_cpu_program_constant_bytes(const struct vgc_cpu_program *program);
 /* Finds address and size of a variable; returns its name. */
 const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,
                                    uint64_t *size);

@@ -134,7 +134,8 @@ class CpuEngine(Engine):
         functions = tuple(_function(program, index) for index in range(lib.vgc_cpu_program_num_kernels(program)))
         variables = tuple(_global(program, index) for index in range(lib.vgc_cpu_program_num_globals(program)))
         charged = int(lib.vgc_cpu_program_bytes(program)) + _table_bytes(functions, variables)
-        return LoadedProgram(functions, variables, program, charged)
+        constant_bytes = int(lib.vgc_cpu_program_constant_bytes(program))
+        return LoadedProgram(functions, variables, program, charged, constant_bytes)
 
     def unload_program(self, program: LoadedProgram) -> None:
         lib.vgc_cpu_program_unload(program.private)
@@ -223,6 +224,7 @@ def _function(program: Any, index: int) -> FunctionInfo:
         kernel=kernel,
         param_kinds=tuple(kernel.params[i].kind for i in range(kernel.num_params)),
         num_registers=_REGISTERS,
+        local_bytes=kernel.local_bytes,
     )
 
 

@@ -34,6 +34,7 @@ static void describe_kernel(struct vgc_kernel *kernel, const struct vgc_cpu_kern
         .param_bytes = desc->param_bytes,
         .shared_bytes = desc->shared_bytes,
         .max_threads = desc->max_threads,
+        .local_bytes = desc->local_bytes,
         .context = context,
         .num_params = desc->num_params,
         .params = (const struct vgc_param_entry *)desc->params,
@@ -286,6 +287,11 @@ const char *vgc_cpu_program_short_name(const struct vgc_cpu_program *program, ui
 uint32_t vgc_cpu_program_num_globals(const struct vgc_cpu_program *program)
 {
     return program->image->num_globals;
+}
+
+uint32_t vgc_cpu_program_constant_bytes(const struct vgc_cpu_program *program)
+{
+    return program->image->constant_bytes;
 }
 
 const char *vgc_cpu_program_global(const struct vgc_cpu_program *program, uint32_t index, uint64_t *address,

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    VGC_CPU_ABI = 11,
+    VGC_CPU_ABI = 12,
     VGC_CPU_IMAGE_MAGIC = 0x43504756,
     VGC_CPU_MAX_THREADS = 1024,
     VGC_CPU_WARP = 32,
@@ -131,6 +131,8 @@ struct vgc_cpu_kernel_desc {
     uint32_t index;        /* in the image's table */
     uint32_t cluster[3];   /* blocks of a cluster */
     uint32_t block[3];     /* threads that a block must have; 0, 0, 0: any */
+    uint32_t local_bytes;  /* local memory of a thread */
+    uint32_t reserved;     /* 0 */
 };
 
 struct vgc_cpu_global_desc {
@@ -147,6 +149,8 @@ struct vgc_cpu_image {
     uint32_t num_globals;
     const struct vgc_cpu_kernel_desc *kernels;
     const struct vgc_cpu_global_desc *globals;
+    uint32_t constant_bytes; /* of its variables in constant memory */
+    uint32_t reserved;       /* 0 */
 };
 
 /* State of a processing element while it works on a block. */

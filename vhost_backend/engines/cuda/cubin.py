@@ -53,7 +53,8 @@ _KPARAM_INFO_V2: Final = struct.Struct("<IHHHH")
 _KPARAM_SIZE_SHIFT: Final = 18
 
 _INFO: Final = ".nv.info."
-_VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
+_CONSTANTS: Final = ".nv.constant3"
+_VARIABLES: Final = frozenset({".nv.global", ".nv.global.init", _CONSTANTS})
 # Constants of the C++ library (std and cuda::, local ones included), of which NVRTC makes hundreds of variables.
 _LIBRARY: Final = re.compile(r"_ZN?K?St|_ZN(?:\d+_INTERNAL_\w*?)?4cuda\d|_ZN\d+__(?:cccl|nv)_")
 CONTROL_LINK: Final = "__vgc_control"
@@ -123,6 +124,8 @@ class Cubin:
     """True if a function uses the heap that the driver gives to kernels."""
     loaded_bytes: int
     """Bytes of device memory for code, constants and variables."""
+    constant_bytes: int = 0
+    """Bytes of variables in constant memory."""
     hooks: Hooks | None = None
     """None: the program has no hooks, so the control system does not see it."""
 
@@ -158,6 +161,7 @@ def parse(image: bytes) -> Cubin:
         prints="vprintf" in names,
         mallocs=not names.isdisjoint({"malloc", "free"}),
         loaded_bytes=loaded_bytes,
+        constant_bytes=sum(section.size for section in elf.sections if section.name == _CONSTANTS),
         hooks=_hooks(elf),
     )
 

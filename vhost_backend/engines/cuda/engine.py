@@ -134,9 +134,8 @@ class CudaEngine(Engine):
             raise ProgramError(self._reason())
         self._hook(program, parsed)
         functions = tuple(_function(program, parsed, named, declared) for named in kernels)
-        return LoadedProgram(
-            functions, self._globals(program, parsed, variables), program, self._charge(program, parsed)
-        )
+        globals_ = self._globals(program, parsed, variables)
+        return LoadedProgram(functions, globals_, program, self._charge(program, parsed), parsed.constant_bytes)
 
     def provide(self, program: LoadedProgram) -> None:
         if lib.vgc_cuda_program_provide(program.private, program.charged_bytes, self._why) != 0:

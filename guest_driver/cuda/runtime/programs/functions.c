@@ -47,6 +47,7 @@ RT_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, 
     memset(attributes, 0, sizeof(*attributes));
     attributes->sharedSizeBytes = kernel.info.shared_bytes;
     attributes->localSizeBytes = kernel.info.local_bytes;
+    attributes->constSizeBytes = kernel.info.constant_bytes;
     attributes->maxThreadsPerBlock = (int)RT_MIN(kernel.info.max_threads, 1024u);
     attributes->numRegs = (int)kernel.info.num_registers;
     attributes->ptxVersion = attributes->binaryVersion = (int)kernel.device->told.compute_capability;

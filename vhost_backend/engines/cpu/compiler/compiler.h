@@ -100,13 +100,17 @@ struct Kernel {
     };
     std::vector<Site> sites;
     uint32_t frame_bytes = 0;
-    uint32_t flags = 0; // VGC_CPU_KERNEL_*
+    uint32_t local_bytes = 0; // set by measure_memory()
+    uint32_t flags = 0;       // VGC_CPU_KERNEL_*
 };
 
 /// Attribute of the variables and kernels that belong to one unit of several: its name.
 inline constexpr char UNIT[] = "vgc-unit";
 /// Attribute of a kernel that the linker has renamed: its mangled name.
 inline constexpr char NAME_IN_UNIT[] = "vgc-name-in-unit";
+
+/// Attribute of variables in constant memory.
+inline constexpr char CONSTANT[] = "vgc-constant";
 
 /// Attribute of kernels with clusters of several blocks.
 inline constexpr char CLUSTERS[] = "vgc-clusters";
@@ -119,10 +123,14 @@ struct Global {
 struct Program {
     std::vector<Kernel> kernels;
     std::vector<Global> globals;
+    uint32_t constant_bytes = 0; // set by measure_memory()
 };
 
 /// Names of the units that use functions and variables which they do not define, by mangled name.
 using Users = std::map<std::string, std::string>;
+
+/// Measures local memory of kernels and constant memory of the program, once what can be in registers is.
+void measure_memory(const llvm::Module &module, Program &program);
 
 std::unique_ptr<llvm::Module> run_front_end(llvm::LLVMContext &context, const Options &options, std::string text);
 /// Compiles a program of several sources, in CUDA C and PTX, to one module. `program` gets kernels and variables of

@@ -74,13 +74,26 @@ llvm::Constant *kernel_record(TableWriter &writer, const Kernel &kernel, uint32_
     for (const Param &param : kernel.params)
         params.push_back(
             writer.record({writer.u32(param.offset), writer.u32(param.size), writer.u32(param.kind), writer.u32(0)}));
-    return writer.record({writer.text(kernel.name), writer.text(kernel.short_name), writer.array(sites),
-                          writer.array(params), writer.u32(sites.size()), writer.u32(params.size()),
-                          writer.u32(kernel.param_bytes), writer.u32(kernel.shared_bytes),
-                          writer.u32(kernel.max_threads), writer.u32(kernel.frame_bytes), writer.u32(flags),
-                          writer.u32(index), writer.u32(kernel.cluster[0]), writer.u32(kernel.cluster[1]),
-                          writer.u32(kernel.cluster[2]), writer.u32(kernel.block[0]), writer.u32(kernel.block[1]),
-                          writer.u32(kernel.block[2])});
+    return writer.record({writer.text(kernel.name),
+                          writer.text(kernel.short_name),
+                          writer.array(sites),
+                          writer.array(params),
+                          writer.u32(sites.size()),
+                          writer.u32(params.size()),
+                          writer.u32(kernel.param_bytes),
+                          writer.u32(kernel.shared_bytes),
+                          writer.u32(kernel.max_threads),
+                          writer.u32(kernel.frame_bytes),
+                          writer.u32(flags),
+                          writer.u32(index),
+                          writer.u32(kernel.cluster[0]),
+                          writer.u32(kernel.cluster[1]),
+                          writer.u32(kernel.cluster[2]),
+                          writer.u32(kernel.block[0]),
+                          writer.u32(kernel.block[1]),
+                          writer.u32(kernel.block[2]),
+                          writer.u32(kernel.local_bytes),
+                          writer.u32(0)});
 }
 
 } // namespace
@@ -116,7 +129,8 @@ void emit_table(llvm::Module &module, const Program &program)
     }
     llvm::Constant *table =
         writer.record({writer.u32(VGC_CPU_IMAGE_MAGIC), writer.u32(VGC_CPU_ABI), writer.u32(kernels.size()),
-                       writer.u32(globals.size()), writer.array(kernels), writer.array(globals)});
+                       writer.u32(globals.size()), writer.array(kernels), writer.array(globals),
+                       writer.u32(program.constant_bytes), writer.u32(0)});
     if (llvm::GlobalValue *guests = module.getNamedValue("vgc_cpu_image"))
         guests->setName("vgc_cpu_image.guest");
     new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::ExternalLinkage, table,

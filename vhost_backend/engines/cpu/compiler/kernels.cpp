@@ -266,6 +266,21 @@ void apply_bounds(Program &program, const llvm::Function &function, const llvm::
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
 }
 
+/// Notes variables that are __constant__.
+void apply_constants(llvm::Module &module)
+{
+    const llvm::GlobalVariable *annotations = module.getGlobalVariable("llvm.global.annotations");
+    if (annotations == nullptr)
+        return;
+    for (const llvm::Use &use : llvm::cast<llvm::ConstantArray>(annotations->getInitializer())->operands()) {
+        const auto *entry = llvm::cast<llvm::ConstantStruct>(use);
+        auto *variable = llvm::dyn_cast<llvm::GlobalVariable>(entry->getOperand(0)->stripPointerCasts());
+        llvm::StringRef text;
+        if (variable != nullptr && llvm::getConstantStringInfo(entry->getOperand(1), text) && text == "vgc.constant")
+            variable->addAttribute(CONSTANT);
+    }
+}
+
 /// Notes parameters that are __grid_constant__, and removes all annotations of variables.
 void apply_grid_constants(Program &program, llvm::Module &module)
 {
@@ -399,6 +414,7 @@ void collect(llvm::Module &module, Program &program, bool may_be_empty)
         if (text == "vgc.cluster")
             apply_clusters(program, function, arguments);
     });
+    apply_constants(module);
     apply_grid_constants(program, module);
     clear_references(module);
     collect_globals(module, program);

@@ -112,6 +112,7 @@ void compile(Options options)
         pin_accesses(*module);
     }
     simplify(*module, *machine);
+    measure_memory(*module, program);
     note_work("simplified", *module);
     ptx::place_carry_flags(*module);
     ptx::place_grid_barriers(*module);

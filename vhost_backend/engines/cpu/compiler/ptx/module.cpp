@@ -134,6 +134,8 @@ void ModuleLowering::declare(const Variable &variable)
         return;
     auto *global = llvm::cast<llvm::GlobalVariable>(found->second.address);
     global->setExternallyInitialized(true);
+    if (variable.space == Space::CONSTANT)
+        global->addAttribute(CONSTANT);
     global->addAttribute(NUMBER, std::to_string(program_.globals.size()));
     program_.globals.push_back({global, variable.name});
 }
