@@ -33,6 +33,32 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 compute(1)
 """
+REQUESTS: Final = 20_000
+"""Two files' parts, as libvgc maps them one after the other."""
+
+TAKES_DESCRIPTORS: Final = f"""
+import os, sys
+from contextlib import suppress
+from guest_driver.device import Device
+
+def target(fd):
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{{fd}}")
+    return ""
+
+with Device() as device:
+    device.usage()
+    own = os.open(sys.argv[1], os.O_RDWR)
+    for fd in list(map(int, os.listdir("/proc/self/fd"))):
+        if target(fd).endswith(".trace"):
+            os.dup2(own, fd)
+    for _ in range({REQUESTS}):
+        device.usage()
+    if os.fork() == 0:
+        print(target(own), flush=True)
+        os._exit(0)
+    os.wait()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +86,18 @@ def test_a_folder_that_is_missing_changes_nothing(
     done = host.python("-c", PROGRAM)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_a_program_s_own_files_stay_as_they_are(
+    host: GuestHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that closes descriptors which it does not know gets their numbers for files of its own."""
+    own = tmp_path / "own"
+    own.write_text("precious")
+    monkeypatch.setenv("VGC_TRACE", str(tmp_path))
+    done = host.python("-c", TAKES_DESCRIPTORS, own)
+    assert (done.returncode, done.stdout) == (0, f"{own}\n"), done.stderr
+    assert own.read_text() == "precious"
+    trace = lines.read(tmp_path)
+    assert trace.lost == 0
+    assert Counter(one.pid for one in trace.requests).most_common(1)[0][1] > REQUESTS

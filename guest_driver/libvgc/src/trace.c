@@ -19,7 +19,7 @@ bool vgc_traces;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const char *folder;
-static int file = -1;
+static char path[4096]; /* of the file; empty before the first line */
 static uint64_t file_bytes;
 static char *window; /* the end of the file: what is written there stays if the process is killed */
 static size_t used;  /* of the window; 0 behind it */
@@ -38,9 +38,7 @@ static void begin_child(void)
 {
     (void)pthread_mutex_init(&mutex, NULL);
     close_window();
-    if (file >= 0)
-        (void)close(file);
-    file = -1;
+    path[0] = '\0';
     file_bytes = 0;
 }
 
@@ -52,28 +50,35 @@ __attribute__((constructor)) static void look(void)
         (void)pthread_atfork(NULL, NULL, begin_child);
 }
 
-static void open_file(void)
+/* Makes the file. Returns its descriptor, -1 if it cannot be made. */
+static int make_file(void)
 {
-    char path[4096];
+    int file = -1;
     for (int copy = 0; file < 0 && copy < MAX_COPIES; copy++) {
         int len = snprintf(path, sizeof(path), "%s/%d-%d.trace", folder, (int)getpid(), copy);
         if (len < 0 || (size_t)len >= sizeof(path))
-            return;
+            break;
         file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file < 0 && errno != EEXIST)
-            return;
+            break;
     }
+    if (file < 0)
+        path[0] = '\0';
+    return file;
 }
 
-/* The next part of the file, in memory that it has. False: there is no room for it. */
+/* The next part of the file, in memory that it has. False: there is no room for it. No descriptor stays open: programs
+ * that close those they do not know would have the trace written into a file of their own. */
 static bool open_window(void)
 {
     close_window();
+    int file = path[0] == '\0' ? make_file() : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
-        open_file();
-    if (file < 0 || posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) != 0)
         return false;
-    void *mapped = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
+    void *mapped = MAP_FAILED;
+    if (posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
+        mapped = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
+    (void)close(file);
     if (mapped == MAP_FAILED)
         return false;
     window = mapped;
