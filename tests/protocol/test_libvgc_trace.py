@@ -60,6 +60,16 @@ with Device() as device:
     os.wait()
 """
 
+LIMITED: Final = """
+import resource, signal
+from guest_driver.device import Device
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, other programs do not
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+with Device() as device:
+    device.usage()
+"""
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestHost]:
@@ -101,3 +111,12 @@ def test_a_program_s_own_files_stay_as_they_are(
     trace = lines.read(tmp_path)
     assert trace.lost == 0
     assert Counter(one.pid for one in trace.requests).most_common(1)[0][1] > REQUESTS
+
+
+def test_a_limit_of_files_does_not_end_the_program(
+    host: GuestHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VGC_TRACE", str(tmp_path))
+    done = host.python("-c", LIMITED)
+    assert done.returncode == 0, done.stderr
+    assert lines.read(tmp_path).requests == []

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -67,11 +68,20 @@ static int make_file(void)
     return file;
 }
 
+/* Beyond the limit of the program's files, a signal would end it. */
+static bool may_grow(void)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && file_bytes + WINDOW_BYTES <= most.rlim_cur;
+}
+
 /* The next part of the file, in memory that it has. False: there is no room for it. No descriptor stays open: programs
  * that close those they do not know would have the trace written into a file of their own. */
 static bool open_window(void)
 {
     close_window();
+    if (!may_grow())
+        return false;
     int file = path[0] == '\0' ? make_file() : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return false;
