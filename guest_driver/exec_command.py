@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -107,6 +108,8 @@ def run(program: Sequence[str], release: str) -> int:
     if not program:
         raise InvalidArgument("no program; allowed: vgc exec python train.py")
     environment = dict(os.environ) | settings(toolkit(), release, os.environ)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, which the program would inherit
+        signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execvpe(program[0], list(program), environment)  # noqa: S606  what the user asks for
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,12 @@ def test_command_runs_a_program_in_its_place(toolkit: Path) -> None:
     assert done.returncode == 1
     assert "vgc: cannot run /no/such/program: No such file or directory\n" in done.stderr
     assert "no program; allowed: vgc exec python train.py" in vgc(toolkit).stderr
+
+
+def test_program_is_ended_by_a_pipe_that_nobody_reads(toolkit: Path) -> None:
+    """Python ignores these signals, and programs that it starts in its place inherit that."""
+    done = vgc(toolkit, "sh", "-c", "kill -PIPE $$; echo still there")
+    assert (done.returncode, done.stdout) == (-signal.SIGPIPE, "")
 
 
 @pytest.mark.parametrize(
