@@ -298,7 +298,7 @@ def _call(arguments: argparse.Namespace) -> None:
 
 def _exec(arguments: argparse.Namespace) -> int:
     if arguments.show:
-        print(exec_command.show(arguments.cuda))
+        sys.stdout.buffer.write(os.fsencode(exec_command.show(arguments.cuda)) + b"\n")  # paths may be no text
         return 0
     return exec_command.run(_program(arguments), arguments.cuda)
 

@@ -29,6 +29,8 @@ RELEASES: Final = ("13", "12")
 """Releases of CUDA for which programs are built; the first counts unless told otherwise."""
 _LOADED: Final = ("libcudart.so.{0}", "libcuda.so.1", "libnvrtc.so.{0}", "libnvJitLink.so.{0}")
 """Libraries that are loaded with the program; others are found by their folder."""
+_SEPARATORS: Final = " :;$"
+"""Characters that the loader's lists of paths cannot have within a path."""
 _SEARCH: Final = "libvgc_search.so"
 """Has the loader take libraries of the toolkit also where a package names the path of its own."""
 
@@ -53,17 +55,27 @@ def add_program(parser: argparse.ArgumentParser) -> None:
 def toolkit(folders: Sequence[Path] = (*doctor.TOOLKITS, _BUILT)) -> Path:
     """The folder of this toolkit: that of ``$VGC_TOOLKIT``, or the first of `folders` that has the library of the driver API.
 
-    :raise InvalidArgument: it is not installed.
+    :raise InvalidArgument: it is not installed, or in a folder that no list of the loader's can name.
     """
     named = os.environ.get("VGC_TOOLKIT")
-    for folder in [Path(named)] if named else folders:
+    for folder in [Path(named).absolute()] if named else folders:
         if (folder / _MARK).exists():
-            return folder
+            return _nameable(folder)
     places = named or ", ".join(map(str, folders))
     raise InvalidArgument(
         f"this toolkit's {_MARK} is not in {places}: install it (make install-guest in the project's folder, or its package"
         " virtio-gpu-compute-guest), or name the toolkit's folder in $VGC_TOOLKIT"
     )
+
+
+def _nameable(folder: Path) -> Path:
+    found = [mark for mark in _SEPARATORS if mark in str(folder)]
+    if found:
+        raise InvalidArgument(
+            f"the toolkit's folder is {str(folder)!r}, and the loader's lists of libraries end a path at {found[0]!r}: move it,"
+            " or name a link to it in $VGC_TOOLKIT"
+        )
+    return folder
 
 
 def settings(folder: Path, release: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -97,7 +109,12 @@ def _before(first: str, rest: str) -> str:
 def show(release: str) -> str:
     """Commands for a shell that set the variables."""
     found = settings(toolkit(), release, os.environ)
-    return "\n".join(f"export {name}='{value}'" for name, value in found.items())
+    return "\n".join(f"export {name}={_quoted(value)}" for name, value in found.items())
+
+
+def _quoted(text: str) -> str:
+    """A word of a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def run(program: Sequence[str], release: str) -> int:

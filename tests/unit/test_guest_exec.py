@@ -76,6 +76,38 @@ def test_command_runs_a_program_in_its_place(toolkit: Path) -> None:
     assert "no program; allowed: vgc exec python train.py" in vgc(toolkit).stderr
 
 
+def test_what_is_shown_is_for_a_shell(toolkit: Path) -> None:
+    """Whatever bytes the user's own paths have."""
+    own = b"/it's/$(false)/\xff"
+    environment = {b"VGC_TOOLKIT": os.fsencode(toolkit), b"LD_LIBRARY_PATH": own, b"PATH": os.environb[b"PATH"]}
+    command = f'eval "$({sys.executable} -m guest_driver exec --show)" && printf %s "$LD_LIBRARY_PATH"'
+    for locale in ({}, {b"PYTHONIOENCODING": b"utf-8:strict"}):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=REPOSITORY, env=environment | locale, capture_output=True, check=False
+        )
+        assert (done.stdout, done.stderr) == (os.fsencode(toolkit / "lib64") + b":" + own, b"")
+
+
+def test_toolkit_in_a_relative_folder_is_found_from_everywhere(toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(toolkit.parent)
+    monkeypatch.setenv("VGC_TOOLKIT", toolkit.name)
+    assert exec_command.toolkit() == toolkit
+
+
+@pytest.mark.parametrize("mark", [" ", ":", ";", "$"])
+def test_toolkit_in_a_folder_that_the_loader_cannot_name(
+    toolkit: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    moved = toolkit.rename(toolkit.parent / f"a{mark}b")
+    monkeypatch.setenv("VGC_TOOLKIT", str(moved))
+    with pytest.raises(InvalidArgument, match=r"end a path at .*: move it, or name a link to it in \$VGC_TOOLKIT"):
+        exec_command.toolkit()
+    link = toolkit.parent / "link"
+    link.symlink_to(moved)
+    monkeypatch.setenv("VGC_TOOLKIT", str(link))
+    assert exec_command.toolkit() == link
+
+
 def test_program_is_ended_by_a_pipe_that_nobody_reads(toolkit: Path) -> None:
     """Python ignores these signals, and programs that it starts in its place inherit that."""
     done = vgc(toolkit, "sh", "-c", "kill -PIPE $$; echo still there")
