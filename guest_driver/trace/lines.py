@@ -9,11 +9,17 @@ There may be NULs between lines. Times are in nanoseconds, START and END of the 
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from virtio_proto.schema import Opcode
+
+NUMBER_BITS: Final = 64
+_NAME: Final = re.compile(r"([0-9]{1,10})-[0-9]+\.trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,13 @@ class Trace:
                 case "request", 11:
                     self.requests.append(_request(pid, words))
                 case "sleep", 5:
-                    thread, device, queue, start, end = words
-                    self.sleeps.append(Sleep(pid, int(thread), device, int(queue), int(start), int(end)))
+                    thread, device, *numbers = words
+                    queue, start, end = map(_number, numbers)
+                    self.sleeps.append(Sleep(pid, _number(thread), sys.intern(device), queue, start, end))
                 case "call", 4:
-                    thread, start, end, name = words
-                    self.calls.append(Call(pid, int(thread), int(start), int(end), name))
+                    *numbers, name = words
+                    thread_id, start, end = map(_number, numbers)
+                    self.calls.append(Call(pid, thread_id, start, end, sys.intern(name)))
                 case _:
                     self.lost += 1
         except ValueError:
@@ -107,11 +115,11 @@ class Trace:
 
 def _request(pid: int, words: Sequence[str]) -> Request:
     thread, device, *numbers, name = words
-    queue, opcode, stream, start, end, queued, executed, result = map(int, numbers)
+    queue, opcode, stream, start, end, queued, executed, result = map(_number, numbers)
     return Request(
         pid=pid,
-        thread=int(thread),
-        device=device,
+        thread=_number(thread),
+        device=sys.intern(device),
         queue=queue,
         opcode=opcode,
         stream=stream,
@@ -120,15 +128,29 @@ def _request(pid: int, words: Sequence[str]) -> Request:
         queued_ns=queued,
         exec_ns=executed,
         result=result,
-        name=name,
+        name=sys.intern(name),
     )
 
 
+def _number(word: str) -> int:
+    """A number of 64 bits.
+
+    :raise ValueError: it is none.
+    """
+    number = int(word)
+    if number.bit_length() > NUMBER_BITS:
+        raise ValueError(word)
+    return number
+
+
 def read(folder: Path) -> Trace:
-    """Reads the files of all processes."""
+    """Reads the files of all processes. The folder may have others, as the program can write there."""
     trace = Trace()
-    for path in sorted(folder.glob("*.trace")):
-        pid = int(path.name.split("-")[0])
+    for path in sorted(folder.iterdir()):
+        name = _NAME.fullmatch(path.name)
+        if name is None or path.is_symlink() or not path.is_file():
+            continue
+        pid = int(name[1])
         with path.open(errors="replace") as lines:
             for line in lines:
                 text = line.strip("\0\n")  # parts of the file that have no line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,27 @@ def test_files_of_all_processes_are_read(tmp_path: Path) -> None:
     assert [(call.pid, call.name) for call in trace.calls] == [(5, "cuLaunchKernel"), (6, "cuInit")]
     assert [(sleep.start_ns, sleep.end_ns) for sleep in trace.sleeps] == [(20, 30)]
     assert (trace.lost, trace.begins_ns()) == (1, 1)
+
+
+def test_files_of_the_program_s_own_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "5-0.trace").write_text("call\t7\t5\t50\tcuInit\n")
+    for name in ("notes.trace", "x-0.trace", "-1-0.trace", "5-0.trace.old", "\N{SUPERSCRIPT TWO}-0.trace"):
+        (tmp_path / name).write_text("call\t7\t5\t50\tcuCtxCreate\n")
+    (tmp_path / "6-0.trace").mkdir()
+    (tmp_path / "7-0.trace").symlink_to(tmp_path / "5-0.trace")
+    os.mkfifo(tmp_path / "8-0.trace")  # nobody would ever write into it
+    assert [(call.pid, call.name) for call in lines.read(tmp_path).calls] == [(5, "cuInit")]
+
+
+@pytest.mark.parametrize("number", [f"{2**64}", "9" * 400, "9" * 5000, "-" + "9" * 400, "nan", "1e3"])
+def test_numbers_that_are_none_are_lines_without_sense(number: str) -> None:
+    trace = traced(
+        f"call\t7\t{number}\t2\tcuInit",
+        f"sleep\t7\tvm\t2\t{number}\t2",
+        request(1, 2, name="add").replace("\t7\t", f"\t{number}\t"),
+    )
+    assert trace.lost == 3
+    assert list(perfetto.export(trace)) == []
 
 
 @pytest.mark.parametrize(
