@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from guest_driver import exec_command
 from guest_driver.errors import InvalidArgument
@@ -48,20 +48,33 @@ def _steps(text: str) -> int:
 def run(program: Sequence[str], release: str, output: Path, steps: int) -> tuple[str, int]:
     """Runs a program and writes its timeline. Returns what there is to say of it, and the program's exit code.
 
-    :raise InvalidArgument: no program is given, it does not exist, or the timeline cannot be written.
+    A timeline that cannot be written then, as the disk is full, is an exit code of 1 where the program has none.
+
+    :raise InvalidArgument: no program is given, it does not exist, or nobody could write the timeline.
     """
     if not program:
         raise InvalidArgument("no program; allowed: vgc trace python train.py")
-    if not os.access(output.parent, os.W_OK):
-        raise InvalidArgument(f"--output {output}: cannot be written")
+    _check_output(output)
     with tempfile.TemporaryDirectory(prefix="vgc-trace-") as folder:
         status = _run(program, _environment(release) | {"VGC_TRACE": folder})
         trace = lines.read(Path(folder))
     if not any(trace.entries()):
         return "the program has asked nothing of CUDA or of the device", status
-    with output.open("w") as file:
-        _write(trace, file.write)
-    return f"{output} opens in https://ui.perfetto.dev\n{summary.text(trace, steps)}", status
+    numbers = summary.text(trace, steps)
+    try:
+        with output.open("w") as file:
+            _write(trace, file.write)
+    except OSError as error:
+        return f"--output {output}: cannot be written: {error.strerror}\n{numbers}", status or 1
+    return f"{output} opens in https://ui.perfetto.dev\n{numbers}", status
+
+
+def _check_output(output: Path) -> None:
+    """Before the program runs, perhaps for hours."""
+    if output.is_dir():
+        raise InvalidArgument(f"--output {output}: is a folder; allowed: a file")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise InvalidArgument(f"--output {output}: cannot be written")
 
 
 def _environment(release: str) -> dict[str, str]:
@@ -77,8 +90,9 @@ def _environment(release: str) -> dict[str, str]:
 
 
 def _run(program: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs it to its end; an interrupt from the terminal is for the program, and ends this one after it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Runs it to its end; a signal that ends programs is for this one, and its timeline is written then."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the program itself
+    forwarded: dict[signal.Signals, Any] = {}
     try:
         with subprocess.Popen(
             program,
@@ -86,11 +100,14 @@ def _run(program: Sequence[str], environment: dict[str, str]) -> int:
             close_fds=False,  # links of $VGC_MEMFD are inherited
             preexec_fn=lambda: signal.signal(signal.SIGINT, before),  # noqa: PLW1509  this process has one thread
         ) as process:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                forwarded[number] = signal.signal(number, lambda got, _: process.send_signal(got))
             status = process.wait()
     except OSError as error:
         raise InvalidArgument(f"cannot run {program[0]}: {error.strerror}") from error
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in (forwarded | {signal.SIGINT: before}).items():
+            signal.signal(number, handler)
     return status if status >= 0 else 128 - status
 
 

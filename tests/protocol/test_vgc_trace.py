@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -120,6 +121,27 @@ def test_what_is_wrong_is_said(host: GuestHost, tmp_path: Path) -> None:
         done = trace(host, *words)
         assert done.returncode in {1, 2}
         assert says in done.stderr
+    done = trace(host, "-o", tmp_path, "sh", "-c", "echo it ran")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"--output {tmp_path}: is a folder; allowed: a file" in done.stderr
     done = trace(host, "-o", tmp_path / "trace.json", "sh", "-c", "exit 7")
     assert (done.returncode, done.stderr) == (7, "vgc trace: the program has asked nothing of CUDA or of the device\n")
     assert not (tmp_path / "trace.json").exists()
+
+
+def test_a_full_disk_keeps_the_numbers(host: GuestHost) -> None:
+    done = trace(host, "-o", "/dev/full", sys.executable, "-c", DRIVER)
+    assert done.returncode == 1
+    assert "vgc trace: --output /dev/full: cannot be written: No space left on device\n" in done.stderr
+    assert "cuMemGetInfo_v2 1" in done.stderr
+    done = trace(host, "-o", "/dev/full", sys.executable, "-c", f"{DRIVER}\nraise SystemExit(7)")
+    assert done.returncode == 7
+
+
+def test_a_signal_ends_the_program_and_the_timeline_is_written(host: GuestHost, tmp_path: Path) -> None:
+    """As a job's end does: the program gets it, whoever it was sent to."""
+    written = tmp_path / "trace.json"
+    program = f"{DRIVER}\nimport os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nsignal.pause()"
+    done = trace(host, "-o", written, sys.executable, "-c", program)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert names(json.loads(written.read_text()), "call")["cuMemGetInfo_v2"] == 1
