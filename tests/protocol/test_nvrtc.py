@@ -141,6 +141,12 @@ def test_programs_are_linked_and_run(host: GuestHost, tmp_path: Path, form: str)
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 
+def test_damaged_images_are_refused(host: GuestHost, tmp_path: Path) -> None:
+    done = host.run(build("damaged_images", tmp_path, "-lnvJitLink", "-lcuda"), tmp_path / "image")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "PASS"
+
+
 @pytest.mark.parametrize("soname", VERSIONS)
 def test_each_library_tells_its_release_and_compiles_alone(host: GuestHost, soname: str) -> None:
     major, minor = VERSIONS[soname]

@@ -116,6 +116,9 @@ CUresult rt_take_jit_options(unsigned count, const CUjit_option *options, void *
 void rt_write_jit_log(const struct rt_jit *jit, bool is_error, const char *text);
 /* Kind and size of an image, by its first bytes: an enum vgc_source_kind; 0: of mynvcc; -1: nothing known. */
 int rt_image_kind(const void **image, uint64_t *size);
+/* Likewise, if it does not go further than `room` bytes, behind which there are RT_IMAGE_PADDING NULs; else -1. */
+int rt_whole_image_kind(const void *image, uint64_t room);
+enum { RT_IMAGE_PADDING = 128 }; /* more than a header has */
 
 /* ---- modules.c --------------------------------------------------------------------------------------------------- */
 
@@ -134,7 +137,7 @@ struct CUmod_st {
 /* Loads an image once on a device, for what the compiler says: to the logs of `jit`, and to `words` unless it is NULL.
  */
 CUresult rt_try_image(struct rt_device *device, const void *image, const struct rt_jit *jit, struct rt_text *words);
-/* A file's bytes, with NULs behind them; to be freed. */
+/* A file's bytes, with NULs behind them; to be freed. CUDA_ERROR_INVALID_IMAGE: it is no image, or cut off. */
 CUresult rt_read_image(const char *path, void **image, size_t *size);
 CUresult rt_check_kernel(const void *kernel, struct rt_function **function);
 /* Frees what a module is; its kernels are no kernels any more. */

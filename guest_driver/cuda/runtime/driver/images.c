@@ -17,14 +17,41 @@ struct fatbin {
     uint64_t content_bytes;
 };
 
+/* Sums of lengths that a header tells; UINT64_MAX: more than there are addresses. */
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+static uint64_t fatbin_bytes(const void *image)
+{
+    struct fatbin header;
+    memcpy(&header, image, sizeof(header));
+    return header.header_bytes < sizeof(header) ? UINT64_MAX : sum(header.header_bytes, header.content_bytes);
+}
+
 /* To the end of the last section or segment. */
 static uint64_t elf_bytes(const void *image)
 {
     Elf64_Ehdr header;
     memcpy(&header, image, sizeof(header));
-    const uint64_t sections = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
-    const uint64_t segments = header.e_phoff + (uint64_t)header.e_phnum * header.e_phentsize;
+    const uint64_t sections = sum(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize);
+    const uint64_t segments = sum(header.e_phoff, (uint64_t)header.e_phnum * header.e_phentsize);
     return RT_MAX(RT_MAX(sections, segments), sizeof(header));
+}
+
+static uint64_t linked_bytes(const void *image)
+{
+    struct rt_linked header;
+    memcpy(&header, image, sizeof(header));
+    return sum(sizeof(header), header.size);
+}
+
+static uint64_t mynvccs_bytes(const void *image)
+{
+    struct vgc_cuda_blob header;
+    memcpy(&header, image, sizeof(header));
+    return sum(sizeof(header) + header.name_len + (uint64_t)header.options_len, header.text_len);
 }
 
 /* Is it PTX: a directive `.version` behind blanks and comments? */
@@ -46,43 +73,68 @@ static bool is_ptx(const char *text)
     }
 }
 
-int rt_image_kind(const void **image, uint64_t *size)
+/* Of an image that is no wrapper. */
+static int kind_of(const void *image, uint64_t *size)
 {
     uint32_t magic;
+    memcpy(&magic, image, sizeof(magic));
+    if (magic == RT_FATBIN_MAGIC) {
+        *size = fatbin_bytes(image);
+        return VGC_SOURCE_FATBIN;
+    }
+    if (memcmp(image, ELFMAG, SELFMAG) == 0) {
+        *size = elf_bytes(image);
+        return VGC_SOURCE_CUBIN;
+    }
+    if (memcmp(image, RT_LINKED_MAGIC, sizeof(RT_LINKED_MAGIC)) == 0) {
+        *size = linked_bytes(image);
+        return VGC_SOURCE_CUDA_UNITS;
+    }
+    if (memcmp(image, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0) {
+        *size = mynvccs_bytes(image);
+        return 0;
+    }
+    *size = strlen(image);
+    if (rt_is_container(image))
+        return VGC_SOURCE_CUDA;
+    return is_ptx(image) ? VGC_SOURCE_PTX : -1;
+}
+
+/* No magic has a NUL, and no text of PTX is as short. */
+static bool has_magic(const char *image)
+{
+    return strnlen(image, sizeof(uint32_t)) == sizeof(uint32_t);
+}
+
+int rt_image_kind(const void **image, uint64_t *size)
+{
     struct vgc_cuda_wrapper wrapper;
-    if (strnlen(*image, sizeof(magic)) < sizeof(magic)) /* no magic has a NUL, and no text of PTX is as short */
+    if (!has_magic(*image))
         return -1;
     if (memcmp(*image, &(int32_t){VGC_CUDA_WRAPPER_MAGIC}, sizeof(int32_t)) == 0) {
         memcpy(&wrapper, *image, sizeof(wrapper));
         *image = wrapper.data;
     }
-    memcpy(&magic, *image, sizeof(magic));
-    if (magic == RT_FATBIN_MAGIC) {
-        struct fatbin header;
-        memcpy(&header, *image, sizeof(header));
-        *size = header.header_bytes + header.content_bytes;
-        return VGC_SOURCE_FATBIN;
-    }
-    if (memcmp(*image, ELFMAG, SELFMAG) == 0) {
-        *size = elf_bytes(*image);
-        return VGC_SOURCE_CUBIN;
-    }
-    if (memcmp(*image, RT_LINKED_MAGIC, sizeof(RT_LINKED_MAGIC)) == 0) {
-        struct rt_linked linked;
-        memcpy(&linked, *image, sizeof(linked));
-        *size = sizeof(linked) + linked.size;
-        return VGC_SOURCE_CUDA_UNITS;
-    }
-    if (memcmp(*image, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0) {
-        struct vgc_cuda_blob blob;
-        memcpy(&blob, *image, sizeof(blob));
-        *size = sizeof(blob) + blob.name_len + blob.options_len + blob.text_len;
-        return 0;
-    }
-    *size = strlen(*image);
-    if (rt_is_container(*image))
-        return VGC_SOURCE_CUDA;
-    return is_ptx(*image) ? VGC_SOURCE_PTX : -1;
+    const int kind = kind_of(*image, size);
+    return *size == UINT64_MAX ? -1 : kind;
+}
+
+/* Options of what mynvcc has written end with a NUL. */
+static bool has_whole_options(const char *image)
+{
+    struct vgc_cuda_blob header;
+    memcpy(&header, image, sizeof(header));
+    return header.options_len == 0 ||
+           image[sizeof(header) + (uint64_t)header.name_len + header.options_len - 1] == '\0';
+}
+
+int rt_whole_image_kind(const void *image, uint64_t room)
+{
+    uint64_t size;
+    if (!has_magic(image))
+        return -1;
+    const int kind = kind_of(image, &size);
+    return size > room || (kind == 0 && !has_whole_options(image)) ? -1 : kind;
 }
 
 /* ---- options -------------------------------------------------------------------------------- */

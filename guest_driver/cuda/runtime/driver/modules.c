@@ -220,17 +220,19 @@ CUresult rt_read_image(const char *path, void **image, size_t *bytes_read)
     if (file == NULL)
         return path == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_FILE_NOT_FOUND;
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    char *bytes = size >= 0 && size <= MAX_FILE_BYTES ? malloc((size_t)size + sizeof(uint64_t)) : NULL;
+    char *bytes = size >= 0 && size <= MAX_FILE_BYTES ? calloc(1, (size_t)size + RT_IMAGE_PADDING) : NULL;
     CUresult result = bytes != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     rewind(file);
     if (result == CUDA_SUCCESS && fread(bytes, 1, (size_t)size, file) != (size_t)size)
         result = CUDA_ERROR_INVALID_IMAGE;
     (void)fclose(file);
+    if (result == CUDA_SUCCESS && rt_whole_image_kind(bytes, (uint64_t)size) < 0)
+        result = RT_ASK(
+            rt_explain(cudaErrorInvalidKernelImage, "the file '%s' is cut off, or an image of no known kind", path));
     if (result != CUDA_SUCCESS) {
         free(bytes);
         return result;
     }
-    memset(bytes + size, 0, sizeof(uint64_t));
     *image = bytes;
     *bytes_read = (size_t)size;
     return CUDA_SUCCESS;

@@ -8,7 +8,6 @@
 #include "runtime.h"
 
 enum { MAX_NAME = 200, MAX_OPTIONS_BYTES = 16 << 10 };
-enum { PADDING = 128 }; /* behind an image, whose header may be read although it ends early */
 
 /* The device's runtime has no code of its own here: kernels launch kernels without it. */
 static bool is_device_runtime(const char *name)
@@ -22,28 +21,10 @@ static bool is_mynvccs(const char *bytes)
     return memcmp(bytes, VGC_CUDA_BLOB_MAGIC, sizeof(VGC_CUDA_BLOB_MAGIC)) == 0;
 }
 
-/* Is what mynvcc has written whole: do its parts end within it, and its options with a NUL? */
-static bool is_whole(const char *bytes, size_t size)
+static bool can_be_linked(const char *bytes, size_t size)
 {
-    struct vgc_cuda_blob blob;
-    if (size < sizeof(blob))
-        return false;
-    memcpy(&blob, bytes, sizeof(blob));
-    const uint64_t words = (uint64_t)blob.name_len + blob.options_len, room = size - sizeof(blob);
-    return words <= room && blob.text_len <= room - words &&
-           (blob.options_len == 0 || bytes[sizeof(blob) + words - 1] == '\0');
-}
-
-static bool has_known_kind(const char *bytes, size_t size)
-{
-    const void *image = bytes;
-    uint64_t length;
-    if (size < sizeof(uint32_t))
-        return false;
-    if (is_mynvccs(bytes))
-        return is_whole(bytes, size);
-    const int kind = rt_image_kind(&image, &length);
-    return kind == VGC_SOURCE_PTX || kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUBIN || kind == VGC_SOURCE_FATBIN;
+    const int kind = rt_whole_image_kind(bytes, size);
+    return kind >= 0 && kind != VGC_SOURCE_CUDA_UNITS;
 }
 
 void rt_link_explain(CUresult result, const char *name, struct rt_text *words)
@@ -65,12 +46,14 @@ CUresult rt_link_add(struct rt_link *link, const char *name, const void *bytes, 
     link->inputs = inputs;
     if (name != NULL && is_device_runtime(name))
         return CUDA_SUCCESS;
+    if (size > SIZE_MAX - RT_IMAGE_PADDING)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct rt_link_input input = {
-        .name = strdup(name == NULL ? "input" : name), .bytes = calloc(1, size + PADDING), .size = size};
+        .name = strdup(name == NULL ? "input" : name), .bytes = calloc(1, size + RT_IMAGE_PADDING), .size = size};
     CUresult result = input.name == NULL || input.bytes == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) {
         memcpy(input.bytes, bytes, size);
-        result = has_known_kind(input.bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+        result = can_be_linked(input.bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
     }
     if (result != CUDA_SUCCESS) {
         free(input.name);
