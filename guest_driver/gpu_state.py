@@ -88,8 +88,11 @@ def _addresses() -> list[str | None]:
 
 
 def name_of(pid: int) -> str:
-    """Program of a process, as its command line has it; "[Not Found]" if it has ended."""
+    """Program of a process, as its command line has it; "[Not Found]" if it has ended. Processes choose their names: what a
+    terminal would act on is a question mark.
+    """
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+        name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode("ascii", errors="replace")
     except OSError:
         return "[Not Found]"
+    return "".join(mark if mark.isprintable() and mark.isascii() else "?" for mark in name)

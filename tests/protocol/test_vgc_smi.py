@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from guest_driver import cli, gpu_fields
+from guest_driver import cli, gpu_fields, gpu_state
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
 from tests.protocol.guest_host import GuestHost, guest_host, guest_variables, run_on
@@ -89,6 +89,18 @@ def test_processes_are_shown_with_their_memory(host: GuestHost) -> None:
     done = host.python("-c", COMPUTES)
     (row,) = (row for row in done.stdout.splitlines() if "3MiB |" in row)
     assert row.split()[1:3] == ["0", done.stdout.splitlines()[-1]]
+
+
+def test_names_that_processes_choose_are_printable() -> None:
+    """A line of theirs would be a process of its own in CSV, and a terminal acts on others."""
+    name = b"\x1b[2J\xff\xc3\xa9 a\n1, root, 5 MiB"
+    words = [name, b"-c", b"print(flush=True); input()"]
+    with subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert gpu_state.name_of(process.pid) == "?[2J??? a?1, root, 5 MiB"
+        process.communicate(b"\n")
+    assert gpu_state.name_of(process.pid) == "[Not Found]"
 
 
 def test_two_devices_are_shown(tmp_path: Path) -> None:
