@@ -147,6 +147,11 @@ def test_damaged_images_are_refused(host: GuestHost, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "PASS"
 
 
+def test_of_threads_that_destroy_a_handle_one_does(host: GuestHost, tmp_path: Path) -> None:
+    done = host.run(build("destroyed_twice", tmp_path, "-lnvJitLink", "-lnvrtc", "-lcuda", "-pthread"))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("soname", VERSIONS)
 def test_each_library_tells_its_release_and_compiles_alone(host: GuestHost, soname: str) -> None:
     major, minor = VERSIONS[soname]

@@ -37,6 +37,8 @@ bool rt_has_shared_events(const struct rt_device *device);
 
 /* Memory of a handle, zeros; it begins with a `magic` that is not 0 while the handle lives. NULL: no memory. */
 void *rt_handle_new(size_t size);
+/* Takes the magic of a handle that is to be destroyed. False: another thread has done so. */
+bool rt_handle_end(uint64_t *magic);
 /* The handle is one no more; its memory stays readable, and its magic is 0. */
 void rt_handle_free(void *handle, size_t size);
 

@@ -171,7 +171,7 @@ static CUresult load(CUmodule *out, const void *image, const struct rt_jit *jit)
 
 CUresult rt_unload_module(CUmodule module)
 {
-    if (!is_module(module))
+    if (!is_module(module) || !rt_handle_end(&module->magic))
         return CUDA_ERROR_INVALID_HANDLE;
     rt_forget_references(module);
     rt_forget_unit(&module->unit);

@@ -100,7 +100,7 @@ CUresult cuLinkDestroy(CUlinkState state)
     const CUresult result = rt_enter_context(NULL, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!is_state(state))
+    if (!is_state(state) || !rt_handle_end(&state->magic))
         return CUDA_ERROR_INVALID_HANDLE;
     rt_link_free(&state->link);
     rt_handle_free(state, sizeof(*state));

@@ -112,7 +112,7 @@ nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle *out, uint32_t count, const char
 
 nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle *handle)
 {
-    if (handle == NULL || !is_link(*handle))
+    if (handle == NULL || !is_link(*handle) || !rt_handle_end(&(*handle)->magic))
         return NVJITLINK_ERROR_INVALID_INPUT;
     nvJitLinkHandle link = *handle;
     rt_link_free(&link->link);

@@ -44,6 +44,11 @@ void *rt_handle_new(size_t size)
     return found != NULL ? memset(found, 0, size) : calloc(1, size);
 }
 
+bool rt_handle_end(uint64_t *magic)
+{
+    return __atomic_exchange_n(magic, 0, __ATOMIC_ACQ_REL) != 0;
+}
+
 void rt_handle_free(void *handle, size_t size)
 {
     struct unused *unused = memset(handle, 0, size);

@@ -94,7 +94,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
 
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 {
-    if (program == NULL || !is_program(*program))
+    if (program == NULL || !is_program(*program) || !rt_handle_end(&(*program)->magic))
         return NVRTC_ERROR_INVALID_PROGRAM;
     free_program(*program);
     *program = NULL;

@@ -87,7 +87,8 @@ RT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
     cudaError_t error = rt_check_event(event);
     if (error == cudaErrorInvalidResourceHandle || rt_is_forked)
         return rt_return(error);
-    event->magic = 0;
+    if (!rt_handle_end(&event->magic))
+        return rt_return(cudaErrorInvalidResourceHandle);
     rt_drop_event(event);
     return rt_return(error);
 }

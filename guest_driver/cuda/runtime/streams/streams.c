@@ -88,7 +88,6 @@ void rt_close_stream(struct CUstream_st *stream)
 
 static void destroy(struct CUstream_st *stream)
 {
-    stream->magic = 0;
     rt_end_captures_of(stream);
     if (!rt_close_later(stream))
         rt_close_stream(stream);
@@ -103,7 +102,7 @@ static void end_per_thread(void *streams)
 {
     struct CUstream_st **own = streams;
     for (int i = 0; i < RT_MAX_DEVICES && !rt_is_forked; i++)
-        if (own[i] != NULL && own[i]->epoch == own[i]->device->epoch)
+        if (own[i] != NULL && own[i]->epoch == own[i]->device->epoch && rt_handle_end(&own[i]->magic))
             destroy(own[i]);
     free(streams);
 }
@@ -318,6 +317,8 @@ RT_API cudaError_t cudaStreamDestroy(cudaStream_t stream)
         return rt_return(cudaErrorInvalidResourceHandle);
     struct rt_device *device = rt_device_at(rt_ordinal());
     cudaError_t error = rt_check_stream((uintptr_t)stream >= 4096 ? stream->device : device, stream, &checked);
+    if (error == cudaSuccess && !rt_handle_end(&checked->magic))
+        error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess)
         destroy(checked);
     return rt_return(error);
