@@ -2,7 +2,8 @@
 
     python examples/sandbox/run.py --daemon unix:/run/vgcd/control.sock examples/sandbox/job.py
 
-`--daemon` is the control socket of a `vgcd` on this host. The VM boots the image of `make vm`, with tinygrad on a disk; a
+`--daemon` is the control socket of a `vgcd` on this host. A job that takes longer than `--timeout` is ended, as it is when
+this program gets SIGTERM. The VM boots the image of `make vm`, with tinygrad on a disk; a
 VM of yours has its own image, with the guest's package (docs/guest.md).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -22,6 +24,8 @@ from tools import frameworks
 from tools.machine import JOB, Device, disk, machine
 
 REGION_MIB = 256
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+TOOK_TOO_LONG = 124
 ALLOTMENT = {"pes": 1, "memory": "64M", "weight": 50, "deadline": "10s"}
 
 
@@ -38,8 +42,10 @@ def vm(daemon: str, name: str, socket: Path) -> Iterator[None]:
         subprocess.run([*words, "remove", name, f"--daemon={daemon}"], check=True, stdout=sys.stderr)
 
 
-def run(job: Path, device: Device, folder: Path) -> int:
-    """Boots a VM that runs the job and powers off. Its output is the job's. Returns QEMU's exit code."""
+def run(job: Path, device: Device, folder: Path, timeout_s: float | None) -> int:
+    """Boots a VM that runs the job and powers off. Its output is the job's. Returns QEMU's exit code, or that of
+    timeout(1) if the job took too long.
+    """
     files = folder / "files.tar"
     with tarfile.open(files, "w") as packed:
         packed.add(job, "job.py")
@@ -47,7 +53,19 @@ def run(job: Path, device: Device, folder: Path) -> int:
     with device.region() as region:
         argv = [*machine(development=True).argv(JOB), *disk(files), *disk(frameworks.disk())]
         argv += [*device.argv(region), "-serial", "stdio"]
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, pass_fds=[region], check=False).returncode
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, pass_fds=[region], check=False, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            print(f"the job was ended after {timeout_s:g} s", file=sys.stderr)
+            return TOOK_TOO_LONG
+        return done.returncode
+
+
+def end(number: int, _: object) -> None:
+    """Ends this program by a signal as an exception does, so that nothing of the VM is left."""
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_IGN)  # once is enough
+    raise SystemExit(128 + number)
 
 
 def main() -> int:
@@ -55,13 +73,17 @@ def main() -> int:
     parser.add_argument(
         "--daemon", required=True, help="address of vgcd's control socket, such as unix:/run/vgcd/control.sock"
     )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest time of the job (default: any)")
     parser.add_argument("job", type=Path, help="Python program that the VM runs")
     arguments = parser.parse_args()
+    for one in SIGNALS:
+        signal.signal(one, end)
     name = f"job-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="vgc-job-") as folder:
         socket = Path(folder) / "vm.sock"
         with vm(arguments.daemon, name, socket):
-            return run(arguments.job, Device(socket, region_bytes=REGION_MIB << 20, num_queues=16), Path(folder))
+            device = Device(socket, region_bytes=REGION_MIB << 20, num_queues=16)
+            return run(arguments.job, device, Path(folder), arguments.timeout)
 
 
 if __name__ == "__main__":
