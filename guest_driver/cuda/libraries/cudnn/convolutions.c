@@ -41,8 +41,8 @@ static bool is_packed(const struct dnn_convolution *p, const int64_t *stride, bo
         const bool is_channels = i == 1 && channels_last;
         if (p->w_size[i] > 1 && stride[i] != (is_channels ? 1 : next))
             return false;
-        if (!is_channels)
-            next *= p->w_size[i];
+        if (!is_channels && __builtin_mul_overflow(next, (int64_t)p->w_size[i], &next))
+            return false;
     }
     return true;
 }
@@ -53,7 +53,7 @@ dnn_status dnn_complete(enum dnn_operation operation, struct dnn_convolution *p,
     if ((!is_double && p->type != DNN_FLOAT && p->type != DNN_HALF && p->type != DNN_BFLOAT16) ||
         p->compute != (is_double ? DNN_DOUBLE : DNN_FLOAT))
         return dnn_fail(DNN_DATA_TYPE, "elements of type %d with sums of type %d", p->type, p->compute);
-    if (p->w_size[1] == 0 || p->x_size[1] % p->w_size[1] != 0)
+    if (p->w_size[1] < 1 || p->x_size[1] < 1 || p->x_size[1] % p->w_size[1] != 0)
         return dnn_fail(DNN_SHAPE_MISMATCH, "%d channels, and %d of a filter", p->x_size[1], p->w_size[1]);
     p->groups = p->x_size[1] / p->w_size[1];
     if (w_stride != NULL) {

@@ -118,6 +118,7 @@ static dnn_status read_operation(const struct dnn_descriptor *operation, enum dn
     return failed != DNN_SUCCESS ? failed : dnn_complete(*which, p, strides[1]);
 }
 
+/* NULL: the graph has none, or one that is not final, as a program has had it overwritten since. */
 static const struct dnn_descriptor *operation_of(const struct dnn_descriptor *graph)
 {
     struct dnn_descriptor *const *operations = dnn_get(graph, DNN_GRAPH_OPERATIONS, DNN_A_DESCRIPTOR, 1);
@@ -130,12 +131,15 @@ static const struct dnn_descriptor *operation_of(const struct dnn_descriptor *gr
 static dnn_status finalize_tensor(const struct dnn_descriptor *one)
 {
     const int64_t axes = dnn_count(one, DNN_TENSOR_SIZES);
+    const int64_t *sizes = dnn_get(one, DNN_TENSOR_SIZES, DNN_A_INT64, 1);
     const int64_t *vector = dnn_get(one, DNN_TENSOR_VECTOR, DNN_A_INT64, 1);
-    if (axes < 1 || dnn_get(one, DNN_TENSOR_SIZES, DNN_A_INT64, 1) == NULL ||
-        dnn_get(one, DNN_TENSOR_STRIDES, DNN_A_INT64, axes) == NULL ||
+    if (sizes == NULL || dnn_get(one, DNN_TENSOR_STRIDES, DNN_A_INT64, axes) == NULL ||
         dnn_get(one, DNN_TENSOR_TYPE, DNN_A_DATA_TYPE, 1) == NULL ||
         dnn_get(one, DNN_TENSOR_ID, DNN_A_INT64, 1) == NULL)
         return dnn_fail(DNN_BAD_PARAM, "a tensor without sizes, strides, type or number");
+    for (int64_t i = 0; i < axes; i++)
+        if (sizes[i] < 1)
+            return dnn_fail(DNN_BAD_PARAM, "a tensor of %lld elements along an axis", (long long)sizes[i]);
     return vector == NULL || *vector == 1 ? DNN_SUCCESS : dnn_fail(DNN_LAYOUT, "tensors of vectors");
 }
 
@@ -167,11 +171,12 @@ static dnn_status finalize_engine(struct dnn_descriptor *one)
     const int64_t *index = dnn_get(one, DNN_ENGINE_INDEX, DNN_A_INT64, 1);
     int32_t notes[MOST_NOTES];
     int64_t count = 0;
-    if (graph == NULL || index == NULL || *index < 0 || *index >= ENGINES)
+    const struct dnn_descriptor *operation = operation_of(graph);
+    if (operation == NULL || index == NULL || *index < 0 || *index >= ENGINES)
         return dnn_fail(DNN_BAD_PARAM, "an engine without graph, or with a number that is not 0 to 3");
     if ((*index & EXACT) == 0)
         notes[count++] = NOTE_TENSOR_CORE;
-    if ((*index & DETERMINISTIC) == 0 && operation_of(graph)->type != DNN_OPERATION_FORWARD)
+    if ((*index & DETERMINISTIC) == 0 && operation->type != DNN_OPERATION_FORWARD)
         notes[count++] = NOTE_NONDETERMINISTIC;
     return dnn_set(one, DNN_ENGINE_NOTES, DNN_A_NUMERICAL_NOTE, count, notes);
 }
@@ -264,11 +269,13 @@ dnn_status dnn_convolution_of(const struct dnn_descriptor *plan, enum dnn_operat
 {
     const struct dnn_descriptor *config = dnn_part(plan, DNN_PLAN_CONFIG, DNN_ENGINE_CONFIG);
     const struct dnn_descriptor *engine = dnn_part(config, DNN_CONFIG_ENGINE, DNN_ENGINE);
-    const int64_t index = *(const int64_t *)dnn_get(engine, DNN_ENGINE_INDEX, DNN_A_INT64, 1);
-    dnn_status failed =
-        read_operation(operation_of(dnn_part(engine, DNN_ENGINE_GRAPH, DNN_GRAPH)), operation, convolution, ids);
-    convolution->math = (index & EXACT) != 0 ? DNN_FMA_MATH : DNN_DEFAULT_MATH;
-    convolution->deterministic = (index & DETERMINISTIC) != 0;
+    const int64_t *index = dnn_get(engine, DNN_ENGINE_INDEX, DNN_A_INT64, 1);
+    const struct dnn_descriptor *own = operation_of(dnn_part(engine, DNN_ENGINE_GRAPH, DNN_GRAPH));
+    if (own == NULL || index == NULL)
+        return dnn_fail(DNN_NOT_FINALIZED, "a plan with a part that is not final any more");
+    dnn_status failed = read_operation(own, operation, convolution, ids);
+    convolution->math = (*index & EXACT) != 0 ? DNN_FMA_MATH : DNN_DEFAULT_MATH;
+    convolution->deterministic = (*index & DETERMINISTIC) != 0;
     return failed;
 }
 

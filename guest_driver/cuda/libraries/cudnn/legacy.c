@@ -31,12 +31,17 @@ LIFE(Tensor, dnn_tensor)
 LIFE(Filter, filter)
 LIFE(Convolution, convolution)
 
+static bool are_at_least(int least, int count, const int *numbers)
+{
+    bool good = numbers != NULL;
+    for (int i = 0; good && i < count; i++)
+        good = numbers[i] >= least;
+    return good;
+}
+
 static bool are_sizes(int axes, const int *size)
 {
-    bool good = axes >= 1 && axes <= DNN_MOST_AXES && size != NULL;
-    for (int i = 0; good && i < axes; i++)
-        good = size[i] > 0;
-    return good;
+    return axes >= 1 && axes <= DNN_MOST_AXES && are_at_least(1, axes, size);
 }
 
 API dnn_status cudnnSetTensorNdDescriptor(struct dnn_tensor *one, int type, int axes, const int *size,
@@ -97,8 +102,10 @@ API dnn_status cudnnSetConvolutionNdDescriptor(struct convolution *one, int spac
 API dnn_status cudnnSetConvolutionNdDescriptor(struct convolution *one, int space, const int *pad, const int *stride,
                                                const int *dilation, int mode, int compute)
 {
-    if (one == NULL || pad == NULL || stride == NULL || dilation == NULL || space < 2 || space > DNN_SPACE)
+    if (one == NULL || space < 2 || space > DNN_SPACE)
         return dnn_fail(DNN_BAD_PARAM, "no descriptor, or %d axes of space; there are 2 or 3", space);
+    if (!are_at_least(0, space, pad) || !are_at_least(1, space, stride) || !are_at_least(1, space, dilation))
+        return dnn_fail(DNN_BAD_PARAM, "paddings that are negative, or strides or dilations that are not 1 or more");
     *one = (struct convolution){.space = space, .mode = mode, .compute = compute, .groups = 1};
     memcpy(one->pad, pad, (size_t)space * sizeof(int));
     memcpy(one->stride, stride, (size_t)space * sizeof(int));
