@@ -139,7 +139,7 @@ def test_a_full_disk_keeps_the_numbers(host: GuestHost) -> None:
 
 
 def test_a_signal_ends_the_program_and_the_timeline_is_written(host: GuestHost, tmp_path: Path) -> None:
-    """As a job's end does: the program gets it, whoever it was sent to."""
+    """The program gets the signal, as at the end of a job, whoever it was sent to."""
     written = tmp_path / "trace.json"
     program = f"{DRIVER}\nimport os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nsignal.pause()"
     done = trace(host, "-o", written, sys.executable, "-c", program)
