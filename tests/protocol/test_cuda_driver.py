@@ -119,6 +119,11 @@ def test_driver_api(host: GuestHost, tmp_path: Path, part: str) -> None:
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 
+def test_threads_that_are_cancelled_hold_up_nobody(host: GuestHost, tmp_path: Path) -> None:
+    done = host.run(build("cancelled", tmp_path))
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "compiler", [["g++", f"-I{LIB64.parent}/include"], [LIB64.parent / "bin/mynvcc"]], ids=["g++", "mynvcc"]
 )

@@ -10,6 +10,11 @@ extern bool rt_is_forked;
 /* To be called when a device is opened. */
 void rt_watch_forks(void);
 
+/* ---- cancel.c ---------------------------------------------------------------------------------------------------- */
+
+/* As pthread_cond_wait(), but for pthread_cancel(). */
+void rt_wait(pthread_cond_t *changed, pthread_mutex_t *mutex);
+
 /* ---- mixed.c ----------------------------------------------------------------------------------------------------- */
 
 /* Says on standard error, once, if NVIDIA's libcudart is loaded, too. */

@@ -155,7 +155,9 @@ bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns)
         return false;
     uint64_t nap = VGC_MIN(*step_ns, deadline_ns - now);
     struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)VGC_MIN(nap, VGC_NS_PER_S - 1)};
+    int cancel = vgc_cancel_off();
     (void)nanosleep(&pause, NULL);
+    vgc_cancel_back(cancel);
     *step_ns = VGC_MIN(*step_ns * 2, VGC_NS_PER_MS);
     return true;
 }

@@ -48,6 +48,20 @@ uint64_t vgc_deadline(uint64_t timeout_ns);
 /* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
 bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
 
+/* From here to vgc_cancel_back(), pthread_cancel() does not end the thread: it has locks, and the host may still write
+ * into memory of its stack. */
+static inline int vgc_cancel_off(void)
+{
+    int before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void vgc_cancel_back(int before)
+{
+    (void)pthread_setcancelstate(before, &before);
+}
+
 /* ---- fork.c --------------------------------------------------------------------------------- */
 
 /* A number of this process that a child of fork() does not have. Cheap. */

@@ -245,6 +245,7 @@ int vgc_message_send(struct vgc_message *message)
     bool indirect = total > 2 && (transport->features >> VGC_F_RING_INDIRECT_DESC & 1) != 0;
     struct vgc_desc *table = (struct vgc_desc *)(message->request - VGC_SLOT_TABLE_BYTES);
 
+    int cancel = vgc_cancel_off();
     pthread_mutex_lock(&queue->mutex);
     queue->slot_jobs[job->slot] = job;
     vgc_trace_sent(job);
@@ -255,6 +256,7 @@ int vgc_message_send(struct vgc_message *message)
     else if (vgc_vq_should_kick(&queue->vq))
         transport->ops->kick(transport, queue->index);
     pthread_mutex_unlock(&queue->mutex);
+    vgc_cancel_back(cancel);
     if (result != VGC_OK)
         vgc_message_cancel(message);
     return result;

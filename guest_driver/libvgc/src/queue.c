@@ -253,12 +253,14 @@ bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadl
         *since_ns = now;
     if (now >= deadline_ns)
         return false;
+    int cancel = vgc_cancel_off();
     if (now - *since_ns < queue->device->spin_ns)
         spin(queue);
     else if (queue->sleeping)
         wait_for_sleeper(queue, deadline_ns);
     else
         sleep_for_all(queue, now, deadline_ns);
+    vgc_cancel_back(cancel);
     vgc_queue_take_completions(queue);
     return true;
 }

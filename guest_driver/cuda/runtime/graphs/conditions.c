@@ -336,6 +336,6 @@ void rt_await_choices(struct CUgraphExec_st *exec)
 {
     (void)pthread_mutex_lock(&lock);
     while (exec->num_choices > 0)
-        (void)pthread_cond_wait(&changed, &lock);
+        rt_wait(&changed, &lock);
     (void)pthread_mutex_unlock(&lock);
 }

@@ -103,7 +103,7 @@ cudaError_t rt_local_run_grid(struct rt_grid *grid)
         (void)pthread_mutex_lock(&lock);
         shared = NULL;
         while (helping > 0)
-            (void)pthread_cond_wait(&changed, &lock);
+            rt_wait(&changed, &lock);
         is_taken = false;
         (void)pthread_mutex_unlock(&lock);
     }

@@ -305,7 +305,7 @@ cudaError_t rt_issue_in_order(struct rt_device *device, struct CUstream_st *stre
     (void)pthread_mutex_lock(&lock);
     if (is_immediate(operation)) {
         while (must_wait(device, stream, operation))
-            (void)pthread_cond_wait(&changed, &lock);
+            rt_wait(&changed, &lock);
     } else if (operation->kind == RT_HOST_FUNCTION || operation->kind == RT_TASK ||
                must_wait(device, stream, operation)) {
         cudaError_t error = put_off(device, stream, operation);
@@ -332,7 +332,7 @@ static void wait_for(const struct rt_queue *queue)
 {
     uint64_t ticket = queue != NULL ? queue->taken : 0;
     while (queue != NULL && queue->done < ticket)
-        (void)pthread_cond_wait(&changed, &lock);
+        rt_wait(&changed, &lock);
 }
 
 void rt_drain_stream(struct rt_device *device, struct CUstream_st *stream)
@@ -342,7 +342,7 @@ void rt_drain_stream(struct rt_device *device, struct CUstream_st *stream)
     (void)pthread_mutex_lock(&lock);
     wait_for(*queue_of(device, stream));
     while (stream == NULL && any_before(device, stream, is_one, NULL))
-        (void)pthread_cond_wait(&changed, &lock);
+        rt_wait(&changed, &lock);
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -397,6 +397,6 @@ void rt_drain_event(cudaEvent_t event)
     (void)pthread_mutex_lock(&lock);
     uint64_t ticket = event->wanted;
     while (event->issued < ticket)
-        (void)pthread_cond_wait(&changed, &lock);
+        rt_wait(&changed, &lock);
     (void)pthread_mutex_unlock(&lock);
 }
