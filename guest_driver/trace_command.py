@@ -58,6 +58,8 @@ def run(program: Sequence[str], release: str, output: Path, steps: int) -> tuple
     with tempfile.TemporaryDirectory(prefix="vgc-trace-") as folder:
         status = _run(program, _environment(release) | {"VGC_TRACE": folder})
         trace = lines.read(Path(folder))
+    if not any(trace.entries()) and trace.unwritten:
+        return f"nothing could be recorded: {summary.NO_ROOM}", status
     if not any(trace.entries()):
         return "the program has asked nothing of CUDA or of the device", status
     numbers = summary.text(trace, steps)

@@ -3,8 +3,9 @@
     request  THREAD DEVICE QUEUE OPCODE STREAM START END QUEUED EXEC RESULT NAME
     sleep    THREAD DEVICE QUEUE START END
     call     THREAD START END NAME
+    lost     NUMBER of lines for which there was no room
 
-There may be NULs between lines. Times are in nanoseconds, START and END of the guest's CLOCK_MONOTONIC. A file is called ``PID-COPY.trace``.
+A file for which there was no room at all is empty. There may be NULs between lines. Times are in nanoseconds, START and END of the guest's CLOCK_MONOTONIC. A file is called ``PID-COPY.trace``.
 """
 
 from __future__ import annotations
@@ -76,12 +77,15 @@ class Call:
 
 @dataclass
 class Trace:
-    """All that was written, in no order. `lost`: lines that make no sense, as a process was killed while it wrote."""
+    """All that was written, in no order. `lost`: lines that make no sense, as a process was killed while it wrote. `unwritten`:
+    lines for which there was no room, or at least as many.
+    """
 
     requests: list[Request] = field(default_factory=list)
     sleeps: list[Sleep] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     lost: int = 0
+    unwritten: int = 0
 
     def add(self, pid: int, line: str) -> None:
         """Adds what a line of a process says."""
@@ -98,6 +102,8 @@ class Trace:
                     *numbers, name = words
                     thread_id, start, end = map(_number, numbers)
                     self.calls.append(Call(pid, thread_id, start, end, sys.intern(name)))
+                case "lost", 1:
+                    self.unwritten += _number(words[0])
                 case _:
                     self.lost += 1
         except ValueError:
@@ -151,6 +157,7 @@ def read(folder: Path) -> Trace:
         if name is None or path.is_symlink() or not path.is_file():
             continue
         pid = int(name[1])
+        trace.unwritten += path.stat().st_size == 0
         with path.open(errors="replace") as lines:
             for line in lines:
                 text = line.strip("\0\n")  # parts of the file that have no line

@@ -13,6 +13,7 @@ from guest_driver.trace.perfetto import WORK
 LONGEST_SLEEP_NS: Final = 100_000_000
 """Time after which the driver looks at the device again (``libvgc/src/queue.c``)."""
 
+NO_ROOM: Final = "there is no room in $TMPDIR (default: /tmp), or the program's files are limited (ulimit -f)"
 AGAIN_WITHIN_NS: Final = 1_000_000
 SHOWN: Final = 6
 """Names that a row shows, the most frequent first."""
@@ -74,6 +75,8 @@ def text(trace: Trace, steps: int) -> str:
     lines = [head, *(row.text(steps) for row in rows(trace))]
     if trace.lost:
         lines.append(f"{trace.lost} lines of killed processes are lost")
+    if trace.unwritten:
+        lines.append(f"{trace.unwritten} lines or more are missing: {NO_ROOM}")
     return "\n".join(lines)
 
 

@@ -61,13 +61,14 @@ with Device() as device:
 """
 
 LIMITED: Final = """
-import resource, signal
+import resource, signal, sys
 from guest_driver.device import Device
 
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, other programs do not
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 with Device() as device:
-    device.usage()
+    for _ in range(int(sys.argv[2])):
+        device.usage()
 """
 
 
@@ -117,6 +118,17 @@ def test_a_limit_of_files_does_not_end_the_program(
     host: GuestHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VGC_TRACE", str(tmp_path))
-    done = host.python("-c", LIMITED)
+    done = host.python("-c", LIMITED, "100_000", "1")
     assert done.returncode == 0, done.stderr
-    assert lines.read(tmp_path).requests == []
+    trace = lines.read(tmp_path)
+    assert (trace.requests, trace.unwritten) == ([], 1)
+
+
+def test_lines_without_room_are_counted(host: GuestHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGC_TRACE", str(tmp_path))
+    done = host.python("-c", LIMITED, "1_500_000", str(REQUESTS))
+    assert done.returncode == 0, done.stderr
+    trace = lines.read(tmp_path)
+    assert trace.lost == 0
+    assert trace.unwritten > REQUESTS // 8
+    assert len(trace.requests) + len(trace.sleeps) + trace.unwritten > REQUESTS

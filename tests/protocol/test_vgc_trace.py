@@ -138,6 +138,13 @@ def test_a_full_disk_keeps_the_numbers(host: GuestHost) -> None:
     assert done.returncode == 7
 
 
+def test_a_trace_for_which_there_is_no_room_is_told(host: GuestHost, tmp_path: Path) -> None:
+    limited = ("sh", "-c", 'ulimit -f 64; exec "$@"', "sh")  # of 512 bytes each
+    done = trace(host, "-o", tmp_path / "trace.json", *limited, sys.executable, "-c", DRIVER)
+    assert done.returncode == 0, done.stderr
+    assert "vgc trace: nothing could be recorded: there is no room in $TMPDIR" in done.stderr
+
+
 def test_a_signal_ends_the_program_and_the_timeline_is_written(host: GuestHost, tmp_path: Path) -> None:
     """The program gets the signal, as at the end of a job, whoever it was sent to."""
     written = tmp_path / "trace.json"

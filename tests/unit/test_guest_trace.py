@@ -67,6 +67,14 @@ def test_lines_without_sense_are_counted(line: str) -> None:
     assert (trace.lost, list(trace.entries())) == (1, [])
 
 
+def test_lines_that_had_no_room_are_told(tmp_path: Path) -> None:
+    (tmp_path / "5-0.trace").write_text("call\t7\t5\t50\tcuInit\nlost\t7\n\0\0")
+    (tmp_path / "6-0.trace").touch()  # none of its lines had room
+    trace = lines.read(tmp_path)
+    assert (trace.lost, trace.unwritten) == (0, 8)
+    assert "8 lines or more are missing: there is no room in $TMPDIR" in summary.text(trace, 0)
+
+
 def test_operations_of_a_later_version_have_numbers() -> None:
     assert traced(request(1, 2, opcode=0xFFF)).requests[0].kind == "0xfff"
 

@@ -24,6 +24,7 @@ static char path[4096]; /* of the file; empty before the first line */
 static uint64_t file_bytes;
 static char *window; /* the end of the file: what is written there stays if the process is killed */
 static size_t used;  /* of the window; 0 behind it */
+static size_t lost;  /* lines for which there was no room since the window was full */
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
@@ -79,22 +80,28 @@ static bool may_grow(void)
  * that close those they do not know would have the trace written into a file of their own. */
 static bool open_window(void)
 {
-    close_window();
-    if (!may_grow())
-        return false;
     int file = path[0] == '\0' ? make_file() : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return false;
     void *mapped = MAP_FAILED;
-    if (posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
+    if (may_grow() && posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
         mapped = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
     (void)close(file);
     if (mapped == MAP_FAILED)
         return false;
+    close_window();
     window = mapped;
     file_bytes += WINDOW_BYTES;
-    used = 0;
+    used = lost = 0;
     return true;
+}
+
+/* Tells it in the room that add_line() leaves at the end of the window. A file without any window is empty. */
+static void note_loss(void)
+{
+    lost++;
+    if (window != NULL)
+        (void)snprintf(window + used, LINE_BYTES, "lost\t%zu\n", lost);
 }
 
 /* Lines that cannot be written are lost: a trace changes nothing for the program. */
@@ -103,13 +110,17 @@ __attribute__((format(printf, 1, 2))) static void add_line(const char *format, .
     int error = errno;
     va_list arguments;
     va_start(arguments, format);
+    int cancel = vgc_cancel_off();
     (void)pthread_mutex_lock(&mutex);
-    bool has_room = window != NULL && used + LINE_BYTES <= WINDOW_BYTES;
+    bool has_room = window != NULL && used + 2 * LINE_BYTES <= WINDOW_BYTES;
     if (has_room || open_window()) {
         int len = vsnprintf(window + used, LINE_BYTES, format, arguments);
         used += len > 0 && len < LINE_BYTES ? (size_t)len : 0;
+    } else {
+        note_loss();
     }
     (void)pthread_mutex_unlock(&mutex);
+    vgc_cancel_back(cancel);
     va_end(arguments);
     errno = error;
 }
