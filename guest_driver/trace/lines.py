@@ -5,7 +5,8 @@
     call     THREAD START END NAME
     lost     NUMBER of lines for which there was no room
 
-A file for which there was no room at all is empty. There may be NULs between lines. Times are in nanoseconds, START and END of the guest's CLOCK_MONOTONIC. A file is called ``PID-COPY.trace``.
+A file for which there was no room at all is empty. There may be NULs between lines. Times are in nanoseconds, START and END
+of the guest's CLOCK_MONOTONIC. A file is called ``PID-COPY.trace``.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _request(pid: int, words: Sequence[str]) -> Request:
 def _number(word: str) -> int:
     """A number of 64 bits.
 
-    :raise ValueError: it is none.
+    :raise ValueError: the word is something else.
     """
     number = int(word)
     if number.bit_length() > NUMBER_BITS:

@@ -46,7 +46,7 @@ static struct image elf(const char *what, uint64_t sections, uint64_t segments, 
     return image_of(what, (const char *)&header, sizeof(header));
 }
 
-/* As mynvcc makes them. */
+/* Code in the form that mynvcc writes. */
 static struct image blob(const char *what, uint64_t name, uint64_t options, uint64_t text)
 {
     struct image image = image_of(what, "VGCUDA1", 8);

@@ -1,4 +1,4 @@
-/* Threads that destroy the same handle at the same time: one does, the others are told that it is none. */
+/* Threads that destroy the same handle at the same time: one does, the others get the error of a wrong handle. */
 #include <nvJitLink.h>
 #include <nvrtc.h>
 #include <pthread.h>

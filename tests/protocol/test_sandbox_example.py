@@ -74,7 +74,7 @@ def is_over(host: AddingHost, pid: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_job(host: AddingHost, number: signal.Signals) -> None:
-    """Ends as a CI system cancels it."""
+    """CI systems cancel jobs so."""
     with example(host) as process:
         pid = begun(process)
         assert f"job-{process.pid}" in host.origins()

@@ -146,7 +146,7 @@ def test_a_trace_for_which_there_is_no_room_is_told(host: GuestHost, tmp_path: P
 
 
 def test_a_signal_ends_the_program_and_the_timeline_is_written(host: GuestHost, tmp_path: Path) -> None:
-    """The program gets the signal, as at the end of a job, whoever it was sent to."""
+    """Jobs are ended so: the program gets the signal, whoever it was sent to."""
     written = tmp_path / "trace.json"
     program = f"{DRIVER}\nimport os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nsignal.pause()"
     done = trace(host, "-o", written, sys.executable, "-c", program)

@@ -12,7 +12,7 @@ void rt_watch_forks(void);
 
 /* ---- cancel.c ---------------------------------------------------------------------------------------------------- */
 
-/* As pthread_cond_wait(), but for pthread_cancel(). */
+/* Waits like pthread_cond_wait(); pthread_cancel() does not end it. */
 void rt_wait(pthread_cond_t *changed, pthread_mutex_t *mutex);
 
 /* ---- mixed.c ----------------------------------------------------------------------------------------------------- */

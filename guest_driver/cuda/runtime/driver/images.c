@@ -73,7 +73,7 @@ static bool is_ptx(const char *text)
     }
 }
 
-/* Of an image that is no wrapper. */
+/* Kind and size of an image that is no wrapper. */
 static int kind_of(const void *image, uint64_t *size)
 {
     uint32_t magic;
