@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "internal.h"
@@ -160,4 +161,10 @@ bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns)
     vgc_cancel_back(cancel);
     *step_ns = VGC_MIN(*step_ns * 2, VGC_NS_PER_MS);
     return true;
+}
+
+bool vgc_file_may_have(uint64_t bytes)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes <= most.rlim_cur;
 }

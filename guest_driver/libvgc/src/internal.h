@@ -47,6 +47,8 @@ uint64_t vgc_now_ns(void);
 uint64_t vgc_deadline(uint64_t timeout_ns);
 /* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
 bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
+/* May a file of the program's have that many bytes (ulimit -f)? Writing more would end it by a signal. */
+bool vgc_file_may_have(uint64_t bytes);
 
 /* From here to vgc_cancel_back(), pthread_cancel() does not end the thread: it has locks, and the host may still write
  * into memory of its stack. */

@@ -94,10 +94,16 @@ int vgc_state_open_file(const char *state_dir, const char *name, int *fd)
 
 static int open_file(struct vgc_device *device, const char *state_dir)
 {
+    struct stat status;
     const char *name = device->transport->name;
     int result = vgc_state_open_file(state_dir, name, &device->state_fd);
     if (result != VGC_OK)
         return result;
+    if (fstat(device->state_fd, &status) == 0 && status.st_size < (off_t)sizeof(struct vgc_state) &&
+        !vgc_file_may_have(sizeof(struct vgc_state)))
+        return vgc_fail(VGC_SYSTEM,
+                        "%s: its state file has %zu bytes, more than files of this program may have (ulimit -f)", name,
+                        sizeof(struct vgc_state));
     /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. */
     if (ftruncate(device->state_fd, sizeof(struct vgc_state)) != 0)
         return vgc_fail_errno("cannot size the state file of %s", name);

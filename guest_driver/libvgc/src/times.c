@@ -158,6 +158,8 @@ void vgc_times_write(const struct vgc_times_file *file, const struct vgc_times_n
     struct stat status;
     if (stat(file->path, &status) == 0 && !S_ISREG(status.st_mode))
         return;
+    if (!vgc_file_may_have((uint64_t)MOST_LINES * LINE_BYTES))
+        return;
     int lock = lock_file(file->path);
     (void)snprintf(path, sizeof(path), "%s.%d", file->path, (int)getpid());
     FILE *fresh = fopen(path, "wex");

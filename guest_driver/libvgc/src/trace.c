@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -69,13 +68,6 @@ static int make_file(void)
     return file;
 }
 
-/* Beyond the limit of the program's files, a signal would end it. */
-static bool may_grow(void)
-{
-    struct rlimit most;
-    return getrlimit(RLIMIT_FSIZE, &most) == 0 && file_bytes + WINDOW_BYTES <= most.rlim_cur;
-}
-
 /* The next part of the file, in memory that it has. False: there is no room for it. No descriptor stays open: programs
  * that close those they do not know would have the trace written into a file of their own. */
 static bool open_window(void)
@@ -84,7 +76,7 @@ static bool open_window(void)
     if (file < 0)
         return false;
     void *mapped = MAP_FAILED;
-    if (may_grow() && posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
+    if (vgc_file_may_have(file_bytes + WINDOW_BYTES) && posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
         mapped = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
     (void)close(file);
     if (mapped == MAP_FAILED)

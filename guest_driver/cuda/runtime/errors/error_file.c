@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,13 @@ static bool find_file(char *path, size_t room)
     return len > 0 && (size_t)len < room;
 }
 
+/* Beyond the limit of the program's files, a signal would end it. */
+static bool may_have_line(void)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= LINE_BYTES;
+}
+
 void rt_write_error_file(const char *text)
 {
     char path[PATH_BYTES];
@@ -31,7 +39,7 @@ void rt_write_error_file(const char *text)
     char when[32] = "";
     time_t now = time(NULL);
     struct tm local;
-    if (!find_file(path, sizeof(path)))
+    if (!find_file(path, sizeof(path)) || !may_have_line())
         return;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
