@@ -231,6 +231,13 @@ static int publish(struct vgc_message *message, const struct vgc_sg *chain, stru
     }
 }
 
+static void kick(const struct vgc_queue *queue)
+{
+    int cancel = vgc_cancel_off();
+    queue->device->transport->ops->kick(queue->device->transport, queue->index);
+    vgc_cancel_back(cancel);
+}
+
 int vgc_message_send(struct vgc_message *message)
 {
     struct vgc_queue *queue = message->queue;
@@ -245,7 +252,6 @@ int vgc_message_send(struct vgc_message *message)
     bool indirect = total > 2 && (transport->features >> VGC_F_RING_INDIRECT_DESC & 1) != 0;
     struct vgc_desc *table = (struct vgc_desc *)(message->request - VGC_SLOT_TABLE_BYTES);
 
-    int cancel = vgc_cancel_off();
     pthread_mutex_lock(&queue->mutex);
     queue->slot_jobs[job->slot] = job;
     vgc_trace_sent(job);
@@ -254,9 +260,8 @@ int vgc_message_send(struct vgc_message *message)
     if (result != VGC_OK)
         queue->slot_jobs[job->slot] = NULL;
     else if (vgc_vq_should_kick(&queue->vq))
-        transport->ops->kick(transport, queue->index);
+        kick(queue);
     pthread_mutex_unlock(&queue->mutex);
-    vgc_cancel_back(cancel);
     if (result != VGC_OK)
         vgc_message_cancel(message);
     return result;

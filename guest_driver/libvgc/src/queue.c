@@ -218,7 +218,9 @@ static void wait_for_sleeper(struct vgc_queue *queue, uint64_t deadline_ns)
     uint64_t until = VGC_MIN(deadline_ns, vgc_now_ns() + LONGEST_SLEEP_NS);
     struct timespec at = {(time_t)(until / VGC_NS_PER_S), (long)(until % VGC_NS_PER_S)};
     uint64_t since_ns = vgc_traces ? vgc_now_ns() : 0;
+    int cancel = vgc_cancel_off();
     (void)pthread_cond_timedwait(&queue->changed, &queue->mutex, &at);
+    vgc_cancel_back(cancel);
     vgc_trace_slept(queue, since_ns);
 }
 
@@ -229,7 +231,9 @@ static void sleep_for_all(struct vgc_queue *queue, uint64_t now_ns, uint64_t dea
     transport->ops->arm(transport, queue->index);
     if (!vgc_vq_enable_call(&queue->vq)) {
         pthread_mutex_unlock(&queue->mutex);
+        int cancel = vgc_cancel_off();
         transport->ops->wait(transport, queue->index, VGC_MIN(deadline_ns - now_ns, LONGEST_SLEEP_NS));
+        vgc_cancel_back(cancel);
         vgc_trace_slept(queue, now_ns);
         pthread_mutex_lock(&queue->mutex);
     }
@@ -253,14 +257,12 @@ bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadl
         *since_ns = now;
     if (now >= deadline_ns)
         return false;
-    int cancel = vgc_cancel_off();
     if (now - *since_ns < queue->device->spin_ns)
         spin(queue);
     else if (queue->sleeping)
         wait_for_sleeper(queue, deadline_ns);
     else
         sleep_for_all(queue, now, deadline_ns);
-    vgc_cancel_back(cancel);
     vgc_queue_take_completions(queue);
     return true;
 }
