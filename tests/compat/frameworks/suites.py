@@ -61,7 +61,28 @@ def _tinygrad(device: str) -> Suite:
     return replace(_TINYGRAD, variables=dict(_TINYGRAD.variables) | {"DEV": device}, how=f"DEV={device}")
 
 
+_PYTEST: Final = ("pytest-benchmark", "pytest-repeat", "pytest-rerunfailures", "pytest-timeout")
+"""Plugins of pytest that the tests of CUDA Python use."""
+
 SUITES: Final[Mapping[str, Suite]] = {
+    "cuda-bindings": Suite(
+        "cuda-bindings",
+        "checkout",
+        ("cuda_bindings/tests/**/test_*.py",),
+        {
+            "cuda_bindings/tests/cython/test_cython.py": "needs extensions that its authors build beside the tests",
+            "cuda_bindings/tests/cudla/test_cudla_bindings.py": "needs an accelerator of Jetson boards",
+            "cuda_bindings/tests/test_cufile.py": "tests cuFile, NVIDIA's library for files, which no guest has",
+        },
+        needs=(*_PYTEST, "numpy"),
+    ),
+    "cuda-core": Suite(
+        "cuda-core",
+        "checkout",
+        ("cuda_core/tests/**/test_*.py",),
+        {"cuda_core/tests/cython/test_cython.py": "needs extensions that its authors build beside the tests"},
+        needs=(*_PYTEST, "numpy", "cffi", "cloudpickle", "ml_dtypes", "psutil"),
+    ),
     "tinygrad-ptx": _tinygrad("CUDA:PTX"),
     "tinygrad": _tinygrad("CUDA"),
     "pycuda": Suite("pycuda", "sdist", ("test/test_*.py",), shadows="pycuda"),
