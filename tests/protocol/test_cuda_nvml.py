@@ -43,6 +43,24 @@ assert nvml.nvmlDeviceGetName(device).startswith("CPU, ")
 assert nvml.nvmlDeviceGetUUID(device).startswith("GPU-")
 assert nvml.nvmlSystemGetCudaDriverVersion() == 13000
 assert nvml.nvmlSystemGetNVMLVersion() == "13." + nvml.nvmlSystemGetDriverVersion()
+assert nvml.nvmlSystemGetDriverBranch().branch == nvml.nvmlSystemGetDriverVersion()
+assert nvml.nvmlUnitGetCount() == 0 == nvml.nvmlGetExcludedDeviceCount()
+refused(nvml.NVML_ERROR_INVALID_ARGUMENT, nvml.nvmlUnitGetHandleByIndex, 0)
+uuid = nvml.nvmlDeviceGetUUID(device)
+named = nvml.c_nvmlUUID_t()
+find = nvml._nvmlGetFunctionPointer("nvmlDeviceGetHandleByUUIDV")
+for kind, text in ((1, uuid.encode()), (2, bytes.fromhex(uuid[4:].replace("-", "")))):
+    found = nvml.c_nvmlDevice_t()
+    named.type = kind
+    ctypes.memmove(ctypes.addressof(named.value), text, len(text))
+    assert find(ctypes.byref(named), ctypes.byref(found)) == 0, kind
+    assert nvml.nvmlDeviceGetUUID(found) == uuid
+for version, kind, error in (
+    (0, 1, nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH),
+    (nvml.nvmlUUID_v1, 0, nvml.NVML_ERROR_INVALID_ARGUMENT),
+):
+    named.version, named.type = version, kind
+    assert find(ctypes.byref(named), ctypes.byref(found)) == error
 assert nvml.nvmlDeviceGetComputeMode(device) == nvml.NVML_COMPUTEMODE_DEFAULT
 assert nvml.nvmlDeviceGetBrand(device) == nvml.NVML_BRAND_UNKNOWN
 assert nvml.nvmlDeviceGetDisplayActive(device) == nvml.NVML_FEATURE_DISABLED

@@ -59,6 +59,33 @@ NV_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *de
     return result;
 }
 
+/* The text of a UUID's 16 bytes, as nvmlDeviceGetUUID() writes it. */
+static void write_uuid(const unsigned char *bytes, char *text)
+{
+    text += sprintf(text, "GPU-");
+    for (unsigned i = 0; i < NVML_DEVICE_UUID_BINARY_LEN; i++)
+        text += sprintf(text, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", bytes[i]);
+}
+
+NV_API nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *device)
+{
+    char text[NVML_DEVICE_UUID_ASCII_LEN + 1] = "";
+    nvmlReturn_t result = nv_check();
+    if (result != NVML_SUCCESS)
+        return result;
+    if (uuid == NULL || device == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (uuid->version != nvmlUUID_v1)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (uuid->type == NVML_UUID_TYPE_ASCII)
+        memcpy(text, uuid->value.str, NVML_DEVICE_UUID_ASCII_LEN);
+    else if (uuid->type == NVML_UUID_TYPE_BINARY)
+        write_uuid(uuid->value.bytes, text);
+    else
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return nvmlDeviceGetHandleByUUID(text, device);
+}
+
 /* "domain:bus:device.function" or "bus:device.function", in hexadecimal. */
 static bool parse_address(const char *text, struct nv_place *place)
 {

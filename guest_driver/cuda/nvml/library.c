@@ -48,6 +48,19 @@ NV_API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int lengt
     return tell(vgc_version(), version, length);
 }
 
+/* Drivers here have no branches: each is its version. */
+NV_API nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t *info, unsigned int length)
+{
+    nvmlReturn_t result = nv_check();
+    if (result == NVML_SUCCESS && info == NULL)
+        result = NVML_ERROR_INVALID_ARGUMENT;
+    if (result == NVML_SUCCESS && info->version != nvmlSystemDriverBranchInfo_v1)
+        result = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (result != NVML_SUCCESS)
+        return result;
+    return tell(vgc_version(), info->branch, length < sizeof(info->branch) ? length : (unsigned)sizeof(info->branch));
+}
+
 /* NVIDIA's begins with the version of CUDA, and goes on with that of the driver. */
 NV_API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {

@@ -24,6 +24,8 @@ extern "C" {
 #define NVML_DEVICE_PCI_BUS_ID_FMT "%08X:%02X:%02X.0"
 #define NVML_DEVICE_UUID_BUFFER_SIZE 80
 #define NVML_DEVICE_UUID_V2_BUFFER_SIZE 96
+#define NVML_DEVICE_UUID_ASCII_LEN 41
+#define NVML_DEVICE_UUID_BINARY_LEN 16
 #define NVML_DEVICE_NAME_BUFFER_SIZE 64
 #define NVML_DEVICE_NAME_V2_BUFFER_SIZE 96
 #define NVML_DEVICE_SERIAL_BUFFER_SIZE 30
@@ -203,6 +205,34 @@ typedef struct nvmlMemory_v2_st {
 } nvmlMemory_v2_t;
 #define nvmlMemory_v2 NVML_STRUCT_VERSION(Memory, 2)
 
+typedef struct {
+    unsigned int version;
+    char branch[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
+} nvmlSystemDriverBranchInfo_v1_t;
+typedef nvmlSystemDriverBranchInfo_v1_t nvmlSystemDriverBranchInfo_t;
+#define nvmlSystemDriverBranchInfo_v1 NVML_STRUCT_VERSION(SystemDriverBranchInfo, 1)
+
+typedef enum {
+    NVML_UUID_TYPE_NONE = 0,
+    NVML_UUID_TYPE_ASCII = 1,
+    NVML_UUID_TYPE_BINARY = 2,
+} nvmlUUIDType_t;
+
+typedef union {
+    char str[NVML_DEVICE_UUID_ASCII_LEN];
+    unsigned char bytes[NVML_DEVICE_UUID_BINARY_LEN];
+} nvmlUUIDValue_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned int type;
+    nvmlUUIDValue_t value;
+} nvmlUUID_v1_t;
+typedef nvmlUUID_v1_t nvmlUUID_t;
+#define nvmlUUID_v1 NVML_STRUCT_VERSION(UUID, 1)
+
+typedef struct nvmlUnit_st *nvmlUnit_t;
+
 typedef struct nvmlBAR1Memory_st {
     unsigned long long bar1Total;
     unsigned long long bar1Free;
@@ -266,16 +296,25 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags);
 nvmlReturn_t nvmlShutdown(void);
 const char *nvmlErrorString(nvmlReturn_t result);
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length);
+nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t *info, unsigned int length);
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length);
 nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version);
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length);
+
+/* ---- hardware that no VM has: their count is 0 ----------------------------------------------- */
+
+nvmlReturn_t nvmlUnitGetCount(unsigned int *count);
+nvmlReturn_t nvmlUnitGetHandleByIndex(unsigned int index, nvmlUnit_t *unit);
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count);
+nvmlReturn_t nvmlGetExcludedDeviceInfoByIndex(unsigned int index, void *info);
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length);
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length);
