@@ -1,6 +1,10 @@
 // Rule: conditional nodes run their graphs by the numbers that kernels set: if, else, while, switch, one in another.
 #include "check.h"
 
+/* CUDA's own declaration, which programs repeat. */
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI cudaGraphSetConditional(cudaGraphConditionalHandle handle,
+                                                                                unsigned int value);
+
 __global__ void decide(const int *number, cudaGraphConditionalHandle handle)
 {
     cudaGraphSetConditional(handle, *number);
@@ -105,8 +109,10 @@ static void repeat(int *device, cudaStream_t stream)
     const cudaGraphNode_t *last;
     size_t count;
     cudaGraph_t captured;
-    CHECK(cudaStreamGetCaptureInfo(stream, &status, NULL, &captured, &last, NULL, &count));
+    const cudaGraphEdgeData *data, plain = {};
+    CHECK(cudaStreamGetCaptureInfo(stream, &status, NULL, &captured, &last, &data, &count));
     EXPECT(captured == body && count == 1);
+    EXPECT(data != NULL && memcmp(data, &plain, sizeof plain) == 0);
     cudaGraph_t deepest = add_conditional(body, last, inner, cudaGraphCondTypeIf, 1, &nested)[0];
     CHECK(cudaStreamUpdateCaptureDependencies(stream, &nested, NULL, 1, cudaStreamSetCaptureDependencies));
     add<<<1, 1, 0, stream>>>(result, 1);
@@ -128,7 +134,7 @@ static void CUDART_CB note(void *)
 
 static void refuse(void)
 {
-    cudaGraph_t graph;
+    cudaGraph_t graph, other;
     cudaGraphExec_t exec;
     cudaGraphConditionalHandle handle;
     cudaGraphNode_t node, call;
@@ -143,6 +149,9 @@ static void refuse(void)
     params.conditional.handle = 0;
     EXPECT_ERROR(cudaGraphAddNode(&node, graph, NULL, 0, &params), cudaErrorInvalidValue);
     params.conditional.handle = handle;
+    CHECK(cudaGraphCreate(&other, 0));
+    EXPECT_ERROR(cudaGraphAddNode(&node, other, NULL, 0, &params), cudaErrorInvalidValue); // another graph's handle
+    CHECK(cudaGraphDestroy(other));
     CHECK(cudaGraphAddNode(&node, graph, NULL, 0, &params));
     EXPECT_ERROR(cudaGraphDestroy(params.conditional.phGraph_out[0]), cudaErrorInvalidValue);
     cudaHostNodeParams host = {note, NULL};

@@ -143,6 +143,8 @@ static void pointers(CUcontext context)
     OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, memory));
     CHECK(managed == 1);
     OK(cuMemFree(memory));
+    OK(cuMemAllocAsync(&memory, 0, NULL)); /* there is nothing to have, and nothing to give back */
+    CHECK(memory == 0 && cuMemFreeAsync(memory, NULL) == CUDA_SUCCESS);
     OK(cuMemAllocAsync(&memory, 64, NULL));
     OK(cuMemsetD32Async(memory, 5, 16, NULL));
     CHECK(first_of(memory) == 5);

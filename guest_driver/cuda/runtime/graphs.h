@@ -6,6 +6,7 @@
 /* Nodes of a graph that captured work comes behind. */
 struct rt_tail {
     struct CUgraphNode_st **nodes;
+    cudaGraphEdgeData *data; /* of the edges that leave the nodes: as many, all plain */
     size_t count;
 };
 

@@ -42,6 +42,8 @@
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 #define CUDARTAPI
+#define __cudart_builtin__
+#define __device_builtin__
 #define CUDART_CB
 
 #ifdef __CUDACC__

@@ -47,9 +47,12 @@ __VGC_FN__ cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *config) { return 
 __VGC_FN__ cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
     return *config = cudaSharedMemBankSizeFourByte, cudaSuccess;
 }
-/* The handle is the address of the condition, which the guest's runtime reads. */
+/* The handle is the address of the condition, which the guest's runtime reads. Programs declare the function, too, as CUDA's
+ * header does, in C. */
+extern "C" {
 __VGC_FN__ void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value) {
     *reinterpret_cast<volatile unsigned *>(handle) = value;
+}
 }
 __VGC_FN__ cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 __VGC_FN__ cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }

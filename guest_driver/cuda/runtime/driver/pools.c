@@ -8,10 +8,12 @@ static void *pointer(CUdeviceptr memory)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Unlike cuMemAlloc(), these take a size of 0, for which there is no memory: the address is 0. */
+
 CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream)
 {
     void *made = NULL;
-    if (memory == NULL || bytes == 0)
+    if (memory == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = RT_IN_CONTEXT(cudaMallocAsync(&made, bytes, stream));
     if (result == CUDA_SUCCESS)
@@ -27,7 +29,7 @@ CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream)
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     void *made = NULL;
-    if (memory == NULL || bytes == 0)
+    if (memory == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = RT_IN_CONTEXT(cudaMallocFromPoolAsync(&made, bytes, (cudaMemPool_t)pool, stream));
     if (result == CUDA_SUCCESS)

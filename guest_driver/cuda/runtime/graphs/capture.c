@@ -21,6 +21,11 @@ bool rt_add_tail(struct rt_tail *tail, struct CUgraphNode_st *node)
     if (more == NULL)
         return false;
     tail->nodes = more;
+    cudaGraphEdgeData *data = realloc(tail->data, (tail->count + 1) * sizeof(*data));
+    if (data == NULL)
+        return false;
+    tail->data = data;
+    memset(&data[tail->count], 0, sizeof(*data));
     tail->nodes[tail->count++] = node;
     return true;
 }
@@ -28,6 +33,7 @@ bool rt_add_tail(struct rt_tail *tail, struct CUgraphNode_st *node)
 static void clear_tail(struct rt_tail *tail)
 {
     free(tail->nodes);
+    free(tail->data);
     *tail = (struct rt_tail){0};
 }
 

@@ -129,6 +129,7 @@ struct info {
     unsigned long long id;
     cudaGraph_t graph;
     const cudaGraphNode_t *after;
+    const cudaGraphEdgeData *data;
     size_t count;
 };
 
@@ -148,7 +149,11 @@ static cudaError_t ask(cudaStream_t stream, struct info *info)
         error = rt_check_legacy_capture(device);
     if (capture != NULL)
         *info = (struct info){capture->is_broken ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive,
-                              capture->id, capture->graph, checked->tail.nodes, checked->tail.count};
+                              capture->id,
+                              capture->graph,
+                              checked->tail.nodes,
+                              checked->tail.data,
+                              checked->tail.count};
     (void)pthread_mutex_unlock(&rt_captures_lock);
     return error;
 }
@@ -162,9 +167,10 @@ RT_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCap
     return rt_return(error);
 }
 
-RT_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+RT_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                                unsigned long long *id, cudaGraph_t *graph,
-                                               const cudaGraphNode_t **after, size_t *count)
+                                               const cudaGraphNode_t **after, const cudaGraphEdgeData **data,
+                                               size_t *count)
 {
     struct info info;
     cudaError_t error = status == NULL ? cudaErrorInvalidValue : ask(stream, &info);
@@ -177,19 +183,18 @@ RT_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStr
         *graph = info.graph;
     if (after != NULL)
         *after = info.after;
+    if (data != NULL)
+        *data = info.data;
     if (count != NULL)
         *count = info.count;
     return rt_return(cudaSuccess);
 }
 
-RT_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+RT_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                                unsigned long long *id, cudaGraph_t *graph,
-                                               const cudaGraphNode_t **after, const cudaGraphEdgeData **data,
-                                               size_t *count)
+                                               const cudaGraphNode_t **after, size_t *count)
 {
-    if (data != NULL)
-        *data = NULL;
-    return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, after, count);
+    return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, after, NULL, count);
 }
 
 RT_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after, size_t count,

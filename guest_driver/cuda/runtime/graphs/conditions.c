@@ -24,11 +24,18 @@ static struct rt_condition *conditions;
 
 /* ---- conditions ----------------------------------------------------------------------------- */
 
-static struct rt_condition *hold(cudaGraphConditionalHandle handle, const struct rt_device *device)
+/* A graph that stands alone takes its own conditions only. */
+static bool fits(const struct rt_condition *condition, const struct CUgraph_st *graph)
+{
+    return condition->device == graph->device && condition->graph != 0 &&
+           (graph->is_child || condition->graph == graph->id);
+}
+
+static struct rt_condition *hold(cudaGraphConditionalHandle handle, const struct CUgraph_st *graph)
 {
     (void)pthread_mutex_lock(&lock);
     struct rt_condition *found = conditions;
-    while (found != NULL && ((uintptr_t)found->value != handle || found->device != device || found->graph == 0))
+    while (found != NULL && ((uintptr_t)found->value != handle || !fits(found, graph)))
         found = found->next;
     if (found != NULL)
         found->users++;
@@ -172,19 +179,20 @@ static cudaError_t check_params(const struct cudaConditionalNodeParams *params)
     return cudaSuccess;
 }
 
-static cudaError_t make_bodies(struct rt_device *device, const struct cudaConditionalNodeParams *params,
+static cudaError_t make_bodies(const struct CUgraph_st *graph, const struct cudaConditionalNodeParams *params,
                                struct rt_conditional **out)
 {
     struct rt_conditional *made = make(params->type, params->size);
     if (made == NULL)
         return cudaErrorMemoryAllocation;
-    made->condition = hold(params->handle, device);
+    made->condition = hold(params->handle, graph);
     cudaError_t error = cudaSuccess;
     if (made->condition == NULL)
-        error = rt_explain(cudaErrorInvalidValue, "%#llx is no handle of cudaGraphConditionalHandleCreate()",
-                           (unsigned long long)params->handle);
+        error =
+            rt_explain(cudaErrorInvalidValue, "%#llx is no handle of cudaGraphConditionalHandleCreate() for this graph",
+                       (unsigned long long)params->handle);
     for (unsigned i = 0; i < made->size && error == cudaSuccess; i++) {
-        made->bodies[i] = rt_make_graph(device);
+        made->bodies[i] = rt_make_graph(graph->device);
         if (made->bodies[i] != NULL)
             made->bodies[i]->is_child = true;
         else
@@ -207,7 +215,7 @@ cudaError_t rt_add_conditional_node(struct CUgraph_st *graph, const cudaGraphNod
     if (error == cudaSuccess)
         error = check_params(params);
     if (error == cudaSuccess)
-        error = make_bodies(graph->device, params, &made);
+        error = make_bodies(graph, params, &made);
     if (error != cudaSuccess)
         return error;
     error = rt_add_node(graph, after, count, cudaGraphNodeTypeConditional, NULL, node);
