@@ -38,6 +38,16 @@ def address(name):
 assert find(b"cuMemAlloc", 12000)[:2] == (0, 0) and find(b"cuMemAlloc", 12000)[2] == find(b"cuMemAlloc_v2", 12000)[2]
 assert len({find(b"cuCtxCreate", version)[2] for version in (10000, 11040, 13000)}) == 3
 assert find(b"cuNothing", 12000) == (0, 1, None)
+per_thread, too_old = 2, (0, 2, None)
+for name, since in ((b"cuMemAlloc", 3020), (b"cuLaunchKernelEx", 11060), (b"cuStreamBeginCapture", 10000)):
+    assert find(name, since)[:2] == (0, 0) and find(name, since - 1) == too_old, name
+for name, since in ((b"cuMemcpyHtoD", 7000), (b"cuMemAllocAsync", 11020)):
+    assert find(name, since, per_thread)[:2] == (0, 0) and find(name, since - 1, per_thread) == too_old, name
+assert find(b"cuMemcpyHtoD", 6999)[:2] == (0, 0) and find(b"cuMemGetInfo", 6999, per_thread)[:2] == (0, 0)
+function = ctypes.c_void_p(1)
+for name, version, error in ((b"cuGraphCreate", 9020, 500), (b"cuGraphCreate", 10000, 0), (b"cuNothing", 13000, 500)):
+    assert cuda.cuGetProcAddress(name, ctypes.byref(function), version, ctypes.c_uint64(0)) == error, name
+    assert (function.value is None) == (error != 0)
 assert find(b"cuInit", 12000, 8)[0] == 1 and find(b"cuInit", 0)[0] == 1
 table = ctypes.c_void_p(1)
 assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == 1 and table.value is None
@@ -66,6 +76,7 @@ assert own and shared and own != shared
 if release > 11:
     forms = {find(f"{plain}ByVersion", b"cuCtxCreate", version, ctypes.c_ulonglong(0))[2] for version in (10000, 11040, 13000)}
     assert len(forms) == 3 and None not in forms
+    assert find(f"{plain}ByVersion", b"cuGraphCreate", 9020, ctypes.c_ulonglong(0)) == (0, 2, None)
 """
 BOTH_FORMS: Final = r"""
 #include <cuda.h>

@@ -198,6 +198,14 @@ void rt_forget_references(CUmodule module);
 extern const struct rt_named_function RT_DRIVER_NAMES[];
 extern const size_t RT_NUM_DRIVER_NAMES;
 
+/* CUDA's versions that brought the functions; written by versions.awk. */
+struct rt_driver_version {
+    const char *name;
+    int since;
+};
+extern const struct rt_driver_version RT_DRIVER_VERSIONS[];
+extern const size_t RT_NUM_DRIVER_VERSIONS;
+
 /* The function of the driver API with that name; NULL: it has no such function. libcuda.so.1 asks for all of them. */
 RT_API void *vgc_driver_function(const char *name);
 

@@ -4,7 +4,10 @@
 
 #include "runtime.h"
 
-enum { MAX_NAME = 128 };
+enum {
+    MAX_NAME = 128,
+    PER_THREAD_SINCE = 7000, /* CUDA's version that brought default streams of threads */
+};
 
 void *vgc_driver_function(const char *name)
 {
@@ -92,24 +95,43 @@ static void *per_thread_form(const char *name)
     return NULL;
 }
 
+/* CUDA's version that brought the function; 0 for a numbered form, which has none of its own. */
+static int introduced(const char *name)
+{
+    for (size_t i = 0; i < RT_NUM_DRIVER_VERSIONS; i++)
+        if (strcmp(RT_DRIVER_VERSIONS[i].name, name) == 0)
+            return RT_DRIVER_VERSIONS[i].since;
+    return 0;
+}
+
+static CUdriverProcAddressQueryResult find(const char *symbol, int version, bool is_per_thread, void **function)
+{
+    char second[MAX_NAME];
+    const char *name = find_form(symbol, version, second);
+    if (name == NULL)
+        return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    void *own = is_per_thread ? per_thread_form(name) : NULL;
+    const int since = introduced(symbol);
+    if (version < (own != NULL ? RT_MAX(since, PER_THREAD_SINCE) : since))
+        return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    *function = own != NULL ? own : vgc_driver_function(name);
+    return CU_GET_PROC_ADDRESS_SUCCESS;
+}
+
+/* Without `result`, the error says that there is no such function; with it, the result says why, and the call succeeds.
+ */
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *result)
 {
     const cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    char second[MAX_NAME];
     if (symbol == NULL || function == NULL || version <= 0 || (flags & ~known) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    const char *name = find_form(symbol, version, second);
     *function = NULL;
-    if (name != NULL && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0)
-        *function = per_thread_form(name);
-    if (name != NULL && *function == NULL)
-        *function = vgc_driver_function(name);
+    const CUdriverProcAddressQueryResult found =
+        find(symbol, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0, function);
     if (result != NULL)
-        *result = *function != NULL ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    if (*function != NULL)
-        return CUDA_SUCCESS;
-    return result != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+        *result = found;
+    return result != NULL || found == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **function, int version, cuuint64_t flags,
