@@ -2,10 +2,13 @@
  *
  * `vgc exec` names it in LD_AUDIT. Python packages bring NVIDIA's libraries and find them by a path of their own, which
  * goes before LD_LIBRARY_PATH, or open them by their whole path. The loader asks this library first; a name with a
- * version that lies beside it is answered by its own path there, all others as they were asked for. */
+ * version that lies beside it is answered by its own path there, all others as they were asked for. A module of the
+ * package cuda-bindings that has NVIDIA's runtime inside is answered by libvgc_bindings.so, unless two slashes before
+ * its name say that this library asks. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +31,18 @@ API unsigned la_version(unsigned version)
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
+static bool is_runtime_of_bindings(const char *name, const char *last)
+{
+    static const char *const MODULES[] = {"/cuda/bindings/_bindings/cyruntime", "/cuda/bindings/_internal/runtime"};
+    const bool is_module = strstr(name, MODULES[0]) != NULL || strstr(name, MODULES[1]) != NULL;
+    return is_module && last - name > 1 && last[-2] != '/';
+}
+
+static bool is_library(const char *last)
+{
+    return strncmp(last, "lib", 3) == 0 && strstr(last, ".so.") != NULL;
+}
+
 API char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag);
 API char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
@@ -35,8 +50,9 @@ API char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     const char *slash = strrchr(name, '/');
     const char *last = slash != NULL ? slash + 1 : name;
     (void)cookie;
-    if (flag != LA_SER_ORIG || folder[0] == '\0' || strncmp(last, "lib", 3) != 0 || strstr(last, ".so.") == NULL)
+    const bool is_bindings = is_runtime_of_bindings(name, last);
+    if (flag != LA_SER_ORIG || folder[0] == '\0' || !(is_bindings || is_library(last)))
         return (char *)name;
-    const int bytes = snprintf(path, sizeof(path), "%s%s", folder, last);
+    const int bytes = snprintf(path, sizeof(path), "%s%s", folder, is_bindings ? "libvgc_bindings.so" : last);
     return bytes > 0 && (size_t)bytes < sizeof(path) && access(path, R_OK) == 0 ? path : (char *)name;
 }
