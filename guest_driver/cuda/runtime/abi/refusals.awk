@@ -1,6 +1,9 @@
-# Writes functions that refuse by name: those that exports.txt (second file) gives to `soname` and that no object defines
+# Writes functions that refuse by name: those that exports.txt (second file) gives to one of `sonames` and that no object defines
 # (first file: names). Their parameters do not matter, as all results but those of __cudaRegister... are errors.
 BEGIN {
+    count = split(sonames, words, " ")
+    for (i = 1; i <= count; i++)
+        wanted[words[i]] = 1
     print "#include \"runtime.h\""
     print "#define REFUSAL(name) \\"
     print "    cudaError_t name(void); \\"
@@ -13,6 +16,8 @@ FNR == NR {
 /^#/ || ($1 in defined) { next }
 {
     for (i = 2; i <= NF; i++)
-        if ($i == soname)
+        if ($i in wanted) {
             print "REFUSAL(" $1 ")"
+            next
+        }
 }
