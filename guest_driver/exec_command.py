@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from guest_driver import doctor
+from guest_driver import doctor, exec_headers
 from guest_driver.errors import InvalidArgument
 
 HELP: Final = """Runs a program that finds libcuda, NVRTC, nvJitLink, the CUDA runtime, nvcc and ptxas of this toolkit, also if
@@ -108,13 +108,18 @@ def _before(first: str, rest: str) -> str:
 
 def show(release: str) -> str:
     """Commands for a shell that set the variables."""
-    found = settings(toolkit(), release, os.environ)
+    found = _all_settings("", release)
     return "\n".join(f"export {name}={_quoted(value)}" for name, value in found.items())
 
 
 def _quoted(text: str) -> str:
     """A word of a shell."""
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _all_settings(program: str, release: str) -> dict[str, str]:
+    folder = toolkit()
+    return settings(folder, release, os.environ) | exec_headers.flags(folder, program, os.environ)
 
 
 def run(program: Sequence[str], release: str) -> int:
@@ -124,7 +129,7 @@ def run(program: Sequence[str], release: str) -> int:
     """
     if not program:
         raise InvalidArgument("no program; allowed: vgc exec python train.py")
-    environment = dict(os.environ) | settings(toolkit(), release, os.environ)
+    environment = dict(os.environ) | _all_settings(program[0], release)
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, which the program would inherit
         signal.signal(ignored, signal.SIG_DFL)
     try:
