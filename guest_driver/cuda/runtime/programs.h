@@ -5,6 +5,7 @@
 #include "base.h"
 /* ---- registry.c: what the program's objects register before main() ----------------------------------------------- */
 
+struct rt_alone;
 struct rt_either;
 struct vgc_local_table;
 
@@ -18,8 +19,10 @@ struct rt_unit { /* an object file's GPU part, or what a program loads as it run
     uint32_t num_options;
     const void *library; /* base of the executable or shared library that it lies in */
     struct rt_program *programs[RT_MAX_DEVICES];
-    bool is_of_program; /* of the executable: it is never unloaded */
-    bool has_local;     /* CPU versions of kernels */
+    uint32_t num_kernels;   /* that were registered */
+    struct rt_alone *alone; /* programs of one kernel each */
+    bool is_of_program;     /* of the executable: it is never unloaded */
+    bool has_local;         /* CPU versions of kernels */
     bool has_opened;
     uint64_t local_digest;
     const struct vgc_local_table *local; /* once opened; NULL: they cannot be used */
@@ -30,6 +33,7 @@ struct rt_function {
     const char *name; /* the linker's */
     struct rt_unit *unit;
     _Atomic(struct vgc_function *) loaded[RT_MAX_DEVICES];
+    bool is_shared;         /* it cannot be compiled alone */
     int max_dynamic_shared; /* of cudaFuncSetAttribute() */
     int carveout;
     struct rt_either *either; /* local/launch.c */
@@ -89,6 +93,9 @@ cudaError_t rt_load_function(struct rt_device *device, struct rt_function *funct
 cudaError_t rt_load_variable(struct rt_device *device, struct rt_variable *variable, uint64_t *address);
 /* The unit's program on a device, loaded if it is not yet; valid until the unit goes or the device is reset. */
 cudaError_t rt_load_unit(struct rt_device *device, struct rt_unit *unit, struct vgc_program **loaded);
+/* Loads a program with one kernel of the unit alone; as libvgc's functions do. With the registry's lock. */
+int rt_load_kernel(struct rt_device *device, const struct rt_unit *unit, const char *name,
+                   struct vgc_program **program);
 /* Frees what a unit loaded on all devices. */
 void rt_unload_unit(struct rt_unit *unit);
 /* All units of a library whose blobs are relocatable, beginning with `first`; their number. With the registry's lock.
@@ -96,6 +103,13 @@ void rt_unload_unit(struct rt_unit *unit);
 struct rt_unit *rt_units(void);
 void rt_registry_lock(void);
 void rt_registry_unlock(void);
+
+/* ---- alone.c ----------------------------------------------------------------------------------------------------- */
+
+/* Finds a kernel in a program of its own, which is loaded at first use. False: it is to come from the whole unit. With
+ * the registry's lock, as the next. */
+bool rt_find_alone(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded);
+void rt_unload_alone(struct rt_unit *unit);
 
 /* ---- functions.c ------------------------------------------------------------------------------------------------- */
 

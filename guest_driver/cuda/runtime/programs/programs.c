@@ -8,7 +8,7 @@
 #include "fatbins.h"
 #include "runtime.h"
 
-enum { MAX_NAME = 4200 };
+enum { MAX_NAME = 4200, MORE_OPTIONS = 2 };
 
 struct rt_program {
     struct vgc_program *loaded; /* NULL: it does not compile */
@@ -51,7 +51,7 @@ static cudaError_t take_apart(const struct vgc_cuda_blob *blob, struct parts *pa
     parts->num_options = 0;
     for (const char *c = option; c < end; c++)
         parts->num_options += *c == '\0';
-    parts->options = calloc(parts->num_options + 1u, sizeof(*parts->options));
+    parts->options = calloc(parts->num_options + MORE_OPTIONS, sizeof(*parts->options));
     if (parts->options == NULL)
         return cudaErrorMemoryAllocation;
     for (uint32_t i = 0; i < parts->num_options; i++) {
@@ -71,7 +71,9 @@ static void heap_option(const struct rt_device *device, char *option, size_t roo
         (void)snprintf(option, room, "--malloc-heap-size=%zu", bytes);
 }
 
-static int load_blob(struct rt_device *device, const struct vgc_cuda_blob *blob, struct vgc_program **program)
+/* `kernel`: an option for the compiler, or NULL. */
+static int load_blob(struct rt_device *device, const struct vgc_cuda_blob *blob, const char *kernel,
+                     struct vgc_program **program)
 {
     char heap[64];
     struct parts parts;
@@ -79,10 +81,28 @@ static int load_blob(struct rt_device *device, const struct vgc_cuda_blob *blob,
         return VGC_SYSTEM;
     heap_option(device, heap, sizeof(heap));
     if (heap[0] != '\0')
-        parts.options[parts.num_options++] = heap; /* take_apart() leaves room for one more */
+        parts.options[parts.num_options++] = heap; /* take_apart() leaves room for more */
+    if (kernel != NULL)
+        parts.options[parts.num_options++] = kernel;
     int result = vgc_program_load(atomic_load(&device->device), VGC_SOURCE_CUDA, parts.text, blob->text_len,
                                   parts.options, parts.num_options, program);
     free(parts.options);
+    return result;
+}
+
+int rt_load_kernel(struct rt_device *device, const struct rt_unit *unit, const char *name, struct vgc_program **program)
+{
+    static const char form[] = "--kernel=%s";
+    const struct vgc_cuda_blob *blob = blob_of(unit);
+    if (blob == NULL || is_relocatable(unit))
+        return VGC_NOT_FOUND;
+    const size_t room = sizeof(form) + strlen(name);
+    char *option = malloc(room);
+    if (option == NULL)
+        return VGC_SYSTEM;
+    (void)snprintf(option, room, form, name);
+    int result = load_blob(device, blob, option, program);
+    free(option);
     return result;
 }
 
@@ -203,7 +223,7 @@ static int load_units(struct rt_device *device, struct rt_unit *const *units, ui
     if (blob == NULL)
         return rt_is_fatbin(units[0]->data) ? rt_fatbin_load(atomic_load(&device->device), units[0]->data, program)
                                             : VGC_UNSUPPORTED;
-    return count == 1 ? load_blob(device, blob, program) : link_units(device, units, count, program);
+    return count == 1 ? load_blob(device, blob, NULL, program) : link_units(device, units, count, program);
 }
 
 /* With the registry's lock. The device's values are the program's from now on. */
@@ -273,6 +293,7 @@ void rt_unload_unit(struct rt_unit *unit)
     rt_remove_variables(unit);
     rt_managed_variables_unload(unit);
     rt_registry_lock();
+    rt_unload_alone(unit);
     for (int i = 0; i < RT_MAX_DEVICES; i++) {
         struct rt_program *program = unit->programs[i];
         unit->programs[i] = NULL;
@@ -376,11 +397,15 @@ static cudaError_t error_of_use(struct rt_device *device, cudaError_t error)
 }
 
 /* The function in the unit's program; without a unit, the host's of that name. With the registry's lock. */
-static cudaError_t look_up(struct rt_device *device, const struct rt_function *function, struct vgc_function **loaded)
+static cudaError_t look_up(struct rt_device *device, struct rt_function *function, struct vgc_function **loaded)
 {
     struct rt_program *program;
     if (function->unit == NULL)
         return error_of_find(vgc_function_find(device->device, function->name, loaded), cudaErrorSymbolNotFound);
+    const struct rt_program *whole = function->unit->programs[device->ordinal];
+    const bool has_whole = whole != NULL && whole->contexts == device->contexts && whole->error == cudaSuccess;
+    if (!has_whole && rt_find_alone(device, function, loaded))
+        return cudaSuccess;
     cudaError_t error = load(device, function->unit, &program);
     return error != cudaSuccess
                ? error

@@ -240,6 +240,7 @@ RT_API void __cudaRegisterFunction(void **handle, const char *host, char *device
         rt_local_register(function);
     rt_registry_lock();
     enter(&functions, host, function);
+    function->unit->num_kernels++;
     rt_registry_unlock();
 }
 

@@ -3,6 +3,7 @@
 #include "crash.h"
 #include "effort.h"
 #include "lines.h"
+#include "one_kernel.h"
 #include "options.h"
 #include "prelude.h"
 #include "ptx/carry.h"
@@ -87,6 +88,7 @@ void compile(Options options)
     Program program;
     auto module = load(context, options, *machine, program, users);
     note_work("parsed", *module);
+    keep_asked_kernel(*module, program);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))

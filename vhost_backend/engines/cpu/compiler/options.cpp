@@ -1,5 +1,6 @@
 #include "options.h"
 #include "compiler.h"
+#include "one_kernel.h"
 #include "work.h"
 
 namespace vgc
@@ -9,7 +10,8 @@ namespace
 
 const char *const ALLOWED =
     "-D, -U, -O0..-O3, -std=c++03..c++20, --use_fast_math, -fmad=, -ftz=, -prec-div=, -prec-sqrt=, -lineinfo, "
-    "-G, --name-expression=, --lowered-names, --allow-undefined, --malloc-heap-size=, -w, --lockstep, --memcheck, "
+    "-G, --name-expression=, --lowered-names, --kernel=, --allow-undefined, --malloc-heap-size=, -w, --lockstep, "
+    "--memcheck, "
     "--initcheck, "
     "--racecheck, --leak-check, "
     "--profile; "
@@ -94,7 +96,7 @@ bool takes_value(llvm::StringRef option)
            option == "-Xcompiler" || option == "--compiler-options" || option == "-cudart" || option == "--cudart" ||
            option == "-diag-suppress" || option == "--diag-suppress" || option == "--define-macro" ||
            option == "--undefine-macro" || option == "-std" || option == "--std" || option == "--name-expression" ||
-           option == "--malloc-heap-size";
+           option == "--malloc-heap-size" || option == "--kernel";
 }
 
 bool is_standard(llvm::StringRef name)
@@ -133,6 +135,8 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
         options.clang.push_back(("-U" + value).str());
     else if (option == "--malloc-heap-size")
         set_heap(options, value);
+    else if (option == "--kernel")
+        ask_for_kernel(value);
     else if (option == "--name-expression")
         options.name_expressions.push_back(value.str());
     else if (option == "-std" || option == "--std") {
@@ -180,8 +184,8 @@ void split_joined(llvm::StringRef word, llvm::StringRef &option, llvm::StringRef
             value = word.drop_front(prefix.size());
             return;
         }
-    for (llvm::StringRef prefix :
-         {"-std=", "--std=", "--define-macro=", "--undefine-macro=", "--name-expression=", "--malloc-heap-size="})
+    for (llvm::StringRef prefix : {"-std=", "--std=", "--define-macro=", "--undefine-macro=", "--name-expression=",
+                                   "--malloc-heap-size=", "--kernel="})
         if (word.starts_with(prefix)) {
             option = prefix.drop_back();
             value = word.drop_front(prefix.size());
