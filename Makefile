@@ -69,8 +69,12 @@ frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for test
 	@$(PYTHON) -m tools.frameworks
 
 .PHONY: frameworks-further
-frameworks-further: build  ## install Taichi, Warp and CuPy (1 GB) for the tests that run them
+frameworks-further: build  ## install Taichi, and wheels of Warp and CuPy (1 GB), for the tests that run them
 	@$(PYTHON) -m tools.further_frameworks
+
+.PHONY: frameworks-cupy
+frameworks-cupy: build  ## build CuPy from its sources (0.5 GB, ten minutes) for the tests that run it
+	@$(PYTHON) -m tools.cupy
 
 .PHONY: frameworks-pytorch
 frameworks-pytorch: build  ## install PyTorch with NVIDIA's CUDA libraries (6 GB) for the tests that run it

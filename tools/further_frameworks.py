@@ -1,6 +1,7 @@
 """``python -m tools.further_frameworks``: a Python environment with Taichi, and with wheels that have NVIDIA's CUDA runtime inside.
 
-1 GB, for tests/protocol/test_further_frameworks.py. Warp and CuPy do not compute here, and say why.
+1 GB, for tests/protocol/test_further_frameworks.py. Wheels of Warp and CuPy do not compute here, and say why (CuPy from
+its sources does: tools/cupy.py).
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ def test_a_checkout_is_copied_without_the_package(tmp_path: Path) -> None:
     for name in ("thing/__init__.py", "test/test_a.py", ".git/config", "test/thing/x.py"):
         (tmp_path / "given" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "given" / name).touch()
-    suite = Suite("thing", "checkout", ("test/**/*.py",), shadows="thing")
+    suite = Suite("thing", "checkout", ("test/**/*.py",), shadows=("thing",))
     copy = environment.tests(suite, Path(sys.executable), tmp_path / "given", tmp_path / "work")
     found = sorted(str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file())
     assert found == ["test/test_a.py", "test/thing/x.py"]

@@ -98,15 +98,15 @@ def _holder(python: Path, suite: Suite) -> Path:
 
 def _without_package(suite: Suite, given: Path, work: Path) -> Path:
     """Copy of a checkout without the package, in whose place the installed one is tested; the checkout itself if it has none."""
-    if not suite.shadows or not (given / suite.shadows).exists():
+    if not any((given / folder).exists() for folder in suite.shadows):
         return given.resolve()
     copy = work / "checkout"
     if not copy.exists():
         hidden = shutil.ignore_patterns(".git", "__pycache__")
 
         def left_out(folder: str, names: list[str]) -> set[str]:
-            own = {suite.shadows} if Path(folder) == given else set[str]()
-            return own | set(hidden(folder, names))
+            own = set(suite.shadows) if Path(folder) == given else set[str]()
+            return own.intersection(names) | set(hidden(folder, names))
 
         shutil.copytree(given, copy, ignore=left_out, symlinks=True)
     return copy
@@ -131,6 +131,6 @@ def _sdist(suite: Suite, python: Path, work: Path) -> Path:
         subprocess.run([*fetch, name.replace("-", "==")], check=True, cwd=folder)
         with tarfile.open(folder / f"{name}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
-        if suite.shadows:
-            shutil.rmtree(folder / name / suite.shadows)
+        for own in suite.shadows:
+            shutil.rmtree(folder / name / own)
     return folder / name

@@ -30,8 +30,8 @@ class Suite:
     wants_torch: bool = False
     """Its tests compare with PyTorch's results on the CPU."""
     options: tuple[str, ...] = ()
-    shadows: str = ""
-    """Folder of a checkout, or of sources, that is the package itself, and would be imported in the installed one's place."""
+    shadows: tuple[str, ...] = ()
+    """Folders of a checkout, or of sources, that are the package itself, and would be imported in the installed one's place."""
     how: str = ""
     """Words that tell suites of one framework apart."""
 
@@ -52,7 +52,7 @@ _TINYGRAD: Final = Suite(
     ("hypothesis", "z3-solver<4.15.4"),
     ("clang",),
     wants_torch=True,
-    shadows="tinygrad",
+    shadows=("tinygrad",),
 )
 
 
@@ -85,7 +85,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     ),
     "tinygrad-ptx": _tinygrad("CUDA:PTX"),
     "tinygrad": _tinygrad("CUDA"),
-    "pycuda": Suite("pycuda", "sdist", ("test/test_*.py",), shadows="pycuda"),
+    "pycuda": Suite("pycuda", "sdist", ("test/test_*.py",), shadows=("pycuda",)),
     "numba-cuda": Suite(
         "numba-cuda",
         "wheel",
@@ -99,7 +99,7 @@ SUITES: Final[Mapping[str, Suite]] = {
         "checkout",
         ("tests/cupy_tests/core_tests/test_*.py",),
         needs=("hypothesis",),
-        shadows="cupy",
+        shadows=("cupy", "cupy_backends", "cupyx"),
     ),
     "taichi": Suite(
         "taichi",
@@ -107,6 +107,6 @@ SUITES: Final[Mapping[str, Suite]] = {
         ("tests/python/test_*.py",),
         variables={"TI_WANTED_ARCHS": "cuda", "TI_OFFLINE_CACHE": "0"},
         needs=("pytest-rerunfailures", "requests", "psutil", "pillow"),
-        shadows="python",
+        shadows=("python",),
     ),
 }
