@@ -24,7 +24,15 @@ def flags(toolkit: Path, program: str, environment: Mapping[str, str]) -> dict[s
         return {}
     option = f"-I{folder}"
     given = environment.get(VARIABLE, "")
-    return {VARIABLE: given if option in shlex.split(given) else f"{shlex.quote(option)} {given}".strip()}
+    return {VARIABLE: given if option in _words(given) else f"{shlex.quote(option)} {given}".strip()}
+
+
+def _words(given: str) -> list[str]:
+    """Words of a shell; none of a text with a quote that does not end, which is mynvcc's to refuse."""
+    try:
+        return shlex.split(given)
+    except ValueError:
+        return []
 
 
 def _folders(toolkit: Path, program: str, environment: Mapping[str, str]) -> Iterator[Path]:

@@ -75,3 +75,9 @@ def test_a_folder_with_a_space_is_one_option(tmp_path: Path) -> None:
 def test_without_headers_nothing_is_set(toolkit: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(exec_headers, "_SYSTEM", tmp_path / "usr")
     assert exec_headers.flags(toolkit, "/no/program", {"NVCC_PREPEND_FLAGS": "-DA"}) == {}
+
+
+def test_a_quote_without_an_end_is_left_to_the_compiler(toolkit: Path) -> None:
+    with_headers(toolkit / "include" / "cccl")
+    found = exec_headers.flags(toolkit, "python", {exec_headers.VARIABLE: "-DX='1"})
+    assert found[exec_headers.VARIABLE].endswith(" -DX='1")

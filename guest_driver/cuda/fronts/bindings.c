@@ -16,7 +16,7 @@
 
 typedef struct _object PyObject;
 
-/* As Python's stable interface has them, unless it is built without its global lock. */
+/* Slots of Python's stable interface, unless Python is built without its global lock. */
 enum { SLOT_EXEC = 2 };
 struct slot {
     int kind;
