@@ -16,7 +16,7 @@
 
 typedef struct _object PyObject;
 
-/* Slots of Python's stable interface, unless Python is built without its global lock. */
+/* Layouts of its stable interface, if it is not built without its global lock. */
 enum { SLOT_EXEC = 2 };
 struct slot {
     int kind;

@@ -30,7 +30,8 @@ static void measure(const struct vgc_extent *box, uint64_t limit, struct part *p
     uint64_t slice = (uint64_t)box->width * box->height;
     extent->width = (uint32_t)VGC_MIN(limit, box->width - part->x);
     extent->height = extent->width < box->width ? 1 : (uint32_t)VGC_MIN(limit / box->width, box->height - part->y);
-    extent->depth = extent->height < box->height ? 1 : (uint32_t)VGC_MIN(limit / slice, box->depth - part->z);
+    const bool is_whole_slice = extent->width == box->width && extent->height == box->height;
+    extent->depth = is_whole_slice ? (uint32_t)VGC_MIN(limit / slice, box->depth - part->z) : 1;
 }
 
 /* Moves on to the next part; false behind the last one. */
