@@ -157,6 +157,18 @@ static void check_nvjitlink(const char *path)
     check_image(image, "k");
     CHECK(nvJitLinkCreate(&link, 2, unknown) == NVJITLINK_ERROR_UNRECOGNIZED_OPTION);
     CHECK(nvJitLinkCreate(&link, 0, NULL) == NVJITLINK_ERROR_MISSING_ARCH);
+    const char *const wrong[] = {"-arch=sm_XX", "-arch=sm_", "-arch=90", "-arch", "-arch=sm_90x"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        CHECK(nvJitLinkCreate(&link, 1, (const char **)&wrong[i]) == NVJITLINK_ERROR_UNRECOGNIZED_OPTION);
+    const char *const right[] = {"-arch=sm_90", "-arch=compute_100", "-arch=sm_90a", "-arch=lto_80"};
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        size_t image = 1;
+        LINKS(nvJitLinkCreate(&link, 1, (const char **)&right[i]));
+        LINKS(nvJitLinkComplete(link)); /* of nothing */
+        LINKS(nvJitLinkGetLinkedCubinSize(link, &image));
+        CHECK(image == 0);
+        LINKS(nvJitLinkDestroy(&link));
+    }
     CHECK(nvJitLinkCreate(&link, 2, ptx) == NVJITLINK_ERROR_INCOMPATIBLE_OPTIONS);
     CHECK(nvJitLinkCreate(NULL, 0, NULL) == NVJITLINK_ERROR_NULL_INPUT);
     LINKS(nvJitLinkCreate(&link, 1, options));

@@ -68,13 +68,26 @@ static bool is_ignored(const char *option)
     return false;
 }
 
+/* "-arch=" and an architecture: sm_90, compute_90, lto_90, or with a letter behind it. */
+static bool is_architecture(const char *option)
+{
+    static const char *const KINDS[] = {"-arch=sm_", "-arch=compute_", "-arch=lto_"};
+    for (size_t i = 0; i < sizeof(KINDS) / sizeof(KINDS[0]); i++) {
+        const size_t len = strlen(KINDS[i]);
+        const size_t digits = strncmp(option, KINDS[i], len) == 0 ? strspn(option + len, "0123456789") : 0;
+        if (digits > 0)
+            return strlen(option + len) == digits + strspn(option + len + digits, "af");
+    }
+    return false;
+}
+
 static nvJitLinkResult take_option(nvJitLinkHandle link, const char *option, bool *has_architecture)
 {
     CUjit_option lines = CU_JIT_GENERATE_LINE_INFO;
     void *on[] = {(void *)1};
     if (option == NULL)
         return NVJITLINK_ERROR_NULL_INPUT;
-    if (is_called(option, "-arch"))
+    if (is_architecture(option))
         *has_architecture = true;
     else if (strcmp(option, "-lto") == 0 || strcmp(option, "-dlto") == 0)
         link->has_lto = true;
@@ -165,6 +178,10 @@ nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle link)
     struct rt_text words = {.bytes = NULL};
     if (!is_link(link))
         return NVJITLINK_ERROR_INVALID_INPUT;
+    if (link->link.num_inputs == 0) { /* an image of nothing */
+        link->is_complete = true;
+        return NVJITLINK_SUCCESS;
+    }
     /* a child of a process that has used CUDA may link, and has no device */
     CUresult result = rt_is_forked ? CUDA_SUCCESS : RT_ASK(rt_device(rt_ordinal(), &device));
     if (result == CUDA_SUCCESS)
@@ -211,7 +228,8 @@ static nvJitLinkResult get(nvJitLinkHandle link, void *image, bool is_there)
         return result;
     if (image == NULL)
         return NVJITLINK_ERROR_NULL_INPUT;
-    memcpy(image, link->link.image, size);
+    if (size > 0)
+        memcpy(image, link->link.image, size);
     return NVJITLINK_SUCCESS;
 }
 
