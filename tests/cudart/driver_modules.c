@@ -87,6 +87,8 @@ static void libraries(void)
     OK(cuLibraryLoadData(&library, SCALE, NULL, NULL, 0, NULL, NULL, 0));
     OK(cuLibraryGetKernel(&kernel, library, "report"));
     ENDS(CUDA_ERROR_NOT_FOUND, cuLibraryGetKernel(&kernel, library, "nothing"));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuKernelGetName(&name, NULL));
+    ENDS(CUDA_ERROR_INVALID_VALUE, cuFuncGetName(&name, NULL));
     OK(cuKernelGetName(&name, kernel));
     CHECK(strcmp(name, "report") == 0);
     OK(cuKernelGetLibrary(&found, kernel));

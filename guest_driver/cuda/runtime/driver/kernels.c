@@ -104,7 +104,7 @@ CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
 
 static CUresult name_of(const char **name, const void *kernel)
 {
-    return name == NULL ? CUDA_ERROR_INVALID_VALUE : RT_ASK(cudaFuncGetName(name, kernel));
+    return name == NULL || kernel == NULL ? CUDA_ERROR_INVALID_VALUE : RT_ASK(cudaFuncGetName(name, kernel));
 }
 
 CUresult cuFuncGetName(const char **name, CUfunction function)
