@@ -1,5 +1,5 @@
 // Rule: memory that a graph allocates has its address when the node is made, and holds what the graph wrote until it is
-// freed; it counts among the graphs' memory until the graphs are gone.
+// freed, also if the graphs are gone; it counts among the graphs' memory until then.
 #include "check.h"
 
 __global__ void put(int *out, int value)
@@ -56,5 +56,55 @@ int main()
     CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
     EXPECT_EQUAL(used, 0);
     CHECK(cudaDeviceGraphMemTrim(0));
+
+    // What a launch has allocated and nothing has freed outlives the graphs.
+    for (int freed_async = 0; freed_async < 2; freed_async++) {
+        CHECK(cudaGraphCreate(&graph, 0));
+        CHECK(cudaGraphAddMemAllocNode(&made, graph, NULL, 0, &params));
+        memory = (int *)params.dptr;
+        value = 40 + freed_async;
+        CHECK(cudaGraphAddKernelNode(&put_node, graph, &made, 1, &kernel));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        CHECK(cudaGraphLaunch(exec, 0));
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+        CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+        EXPECT_EQUAL(used, 4096);
+        CHECK(cudaMemcpy(&result, memory, 4, cudaMemcpyDeviceToHost));
+        EXPECT_EQUAL(result, value);
+        CHECK(freed_async ? cudaFreeAsync(memory, 0) : cudaFree(memory));
+        CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+        EXPECT_EQUAL(used, 0);
+        EXPECT_ERROR(cudaFree(memory), cudaErrorInvalidValue);
+    }
+
+    // Another graph may free it.
+    cudaGraph_t freeing;
+    cudaGraphExec_t frees;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphCreate(&freeing, 0));
+    CHECK(cudaGraphAddMemAllocNode(&made, graph, NULL, 0, &params));
+    CHECK(cudaGraphAddMemFreeNode(&gone, freeing, NULL, 0, params.dptr));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphInstantiate(&frees, freeing, 0));
+    CHECK(cudaGraphLaunch(exec, 0));
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphLaunch(frees, 0));
+    CHECK(cudaGraphExecDestroy(frees));
+    CHECK(cudaGraphDestroy(freeing));
+    CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+    EXPECT_EQUAL(used, 0);
+
+    // A reset takes all with it.
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphAddMemAllocNode(&made, graph, NULL, 0, &params));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphLaunch(exec, 0));
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaDeviceReset());
+    CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+    EXPECT_EQUAL(used, 0);
     return finish();
 }

@@ -40,7 +40,9 @@ void rt_drop_sent(struct rt_sent_graph *sent);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
-/* Was the memory allocated by a graph? Then it stays until the graph goes, even if the program frees it. */
+/* Was the memory allocated by a graph? */
 bool rt_is_graph_memory(const void *address);
+/* Frees memory that a graph has allocated: it stays while a graph that uses it does. False: it is no such memory. */
+bool rt_free_graph_memory(const void *address);
 
 #endif

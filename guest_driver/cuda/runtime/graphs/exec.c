@@ -32,6 +32,7 @@ static bool flatten(struct CUgraphExec_st *exec, struct CUgraph_st *graph, const
     for (size_t i = 0; done && i < graph->num_nodes; i++) {
         bool has_child = sorted[i]->child != NULL;
         exec->steps[exec->num_steps++] = (struct rt_step){has_child ? RT_STEP_ENTER : RT_STEP_NODE, sorted[i], parent};
+        exec->has_memory = exec->has_memory || sorted[i]->memory != NULL;
         if (!has_child)
             continue;
         done = flatten(exec, sorted[i]->child, sorted[i]);
@@ -236,6 +237,8 @@ static cudaError_t launch(struct CUgraphExec_st *exec, cudaStream_t stream, stru
         error =
             segment->sent != NULL ? rt_submit(exec->device, stream, &operation) : launch_steps(exec, segment, stream);
     }
+    if (error == cudaSuccess && exec->has_memory)
+        rt_note_launch(exec);
     return error == cudaSuccess ? note_last(exec, stream, checked) : error;
 }
 

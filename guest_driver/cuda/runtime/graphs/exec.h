@@ -36,6 +36,7 @@ struct CUgraphExec_st {
     unsigned long long last_stream; /* its id */
     uint32_t last_number;           /* of the device's stream */
     bool is_launched;
+    bool has_memory;    /* a step allocates or frees */
     bool is_body;       /* of a conditional node, which has the graph */
     size_t num_choices; /* of conditional nodes that are still to be made: conditions.c */
 };
@@ -52,6 +53,10 @@ cudaError_t rt_submit_choice(struct CUgraphExec_st *exec, struct CUgraphNode_st 
 cudaError_t rt_assign_conditions(const struct CUgraphExec_st *exec, cudaStream_t stream);
 /* Waits until no choice of an earlier launch is still to be made. */
 void rt_await_choices(struct CUgraphExec_st *exec);
+
+/* memory.c */
+/* Notes which memory of the graph's a launch leaves allocated. */
+void rt_note_launch(const struct CUgraphExec_st *exec);
 
 /* segments.c */
 /* Divides the steps into segments, and sends what is new or has changed to the device. False: no memory. */

@@ -1,11 +1,13 @@
 /* Memory that graphs allocate, and objects of the program that live as long as graphs.
  *
  * A graph's memory has its address from the time that the node is made; here it is allocated then, too, and stays until
- * the last graph and executable graph that uses it is gone. Launches need do nothing, and freeing it, in a graph or by
- * cudaFree(), only ends the program's right to use it until the next launch. */
+ * the last graph and executable graph that uses it is gone. Launches only note what they leave allocated, which
+ * outlives the graphs until it is freed [CUDA programming guide: graph memory nodes]. Freeing it, in a graph or by
+ * cudaFree(), else only ends the program's right to use it until the next launch. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec.h"
 #include "graph.h"
 
 struct rt_graph_memory {
@@ -15,6 +17,7 @@ struct rt_graph_memory {
     size_t size;
     uint32_t epoch;
     uint32_t users; /* nodes */
+    bool is_live;   /* a launch has allocated it, and nothing has freed it since */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
@@ -25,9 +28,25 @@ static uint64_t most_bytes[RT_MAX_DEVICES];
 static struct rt_graph_memory *find(const void *address)
 {
     struct rt_graph_memory *memory = memories;
-    while (memory != NULL && memory->address != address)
+    while (memory != NULL && (memory->address != address || memory->epoch != memory->device->epoch))
         memory = memory->next;
     return memory;
+}
+
+/* Forgets memory that no graph uses and that went with its context. With the lock. */
+static void forget_lost(void)
+{
+    struct rt_graph_memory **at = &memories;
+    while (*at != NULL) {
+        struct rt_graph_memory *memory = *at;
+        if (memory->users > 0 || memory->epoch == memory->device->epoch) {
+            at = &memory->next;
+            continue;
+        }
+        *at = memory->next;
+        used_bytes[memory->device->ordinal] -= memory->size;
+        free(memory);
+    }
 }
 
 bool rt_is_graph_memory(const void *address)
@@ -45,25 +64,63 @@ void rt_hold_memory(struct rt_graph_memory *memory)
     (void)pthread_mutex_unlock(&lock);
 }
 
-void rt_drop_memory(struct rt_graph_memory *memory)
+/* Takes memory off the list that neither a graph nor the program uses. With the lock. */
+static bool is_unused(const struct rt_graph_memory *memory)
 {
-    struct rt_range range;
-    (void)pthread_mutex_lock(&lock);
-    bool is_last = --memory->users == 0;
-    for (struct rt_graph_memory **at = &memories; is_last && *at != NULL; at = &(*at)->next) {
+    const bool is_live = memory->is_live && memory->epoch == memory->device->epoch;
+    if (memory->users > 0 || is_live)
+        return false;
+    for (struct rt_graph_memory **at = &memories; *at != NULL; at = &(*at)->next) {
         if (*at == memory) {
             *at = memory->next;
             used_bytes[memory->device->ordinal] -= memory->size;
             break;
         }
     }
-    (void)pthread_mutex_unlock(&lock);
-    if (!is_last)
-        return;
+    return true;
+}
+
+static void give_back(struct rt_graph_memory *memory)
+{
+    struct rt_range range;
     if (memory->epoch == memory->device->epoch && rt_synchronize(memory->device) == cudaSuccess &&
         rt_remove_range((uint64_t)(uintptr_t)memory->address, &range))
         (void)rt_free(&range);
     free(memory);
+}
+
+void rt_drop_memory(struct rt_graph_memory *memory)
+{
+    (void)pthread_mutex_lock(&lock);
+    memory->users--;
+    const bool is_last = is_unused(memory);
+    (void)pthread_mutex_unlock(&lock);
+    if (is_last)
+        give_back(memory);
+}
+
+bool rt_free_graph_memory(const void *address)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct rt_graph_memory *memory = find(address);
+    if (memory != NULL)
+        memory->is_live = false;
+    const bool is_last = memory != NULL && is_unused(memory);
+    (void)pthread_mutex_unlock(&lock);
+    if (is_last)
+        give_back(memory);
+    return memory != NULL;
+}
+
+void rt_note_launch(const struct CUgraphExec_st *exec)
+{
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < exec->num_steps; i++) {
+        const struct CUgraphNode_st *node = exec->steps[i].node; /* the edges have what is freed allocated before */
+        if (node->memory != NULL)
+            node->memory->is_live = node->type == cudaGraphNodeTypeMemAlloc;
+    }
+    (void)pthread_mutex_unlock(&lock);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -81,6 +138,7 @@ static cudaError_t allocate(struct rt_device *device, size_t size, struct rt_gra
         return error;
     }
     (void)pthread_mutex_lock(&lock);
+    forget_lost();
     memory->next = memories;
     memories = memory;
     used_bytes[device->ordinal] += size;
@@ -175,6 +233,7 @@ RT_API cudaError_t cudaDeviceGetGraphMemAttribute(int ordinal, enum cudaGraphMem
         return rt_return(error);
     bool is_high = attribute == cudaGraphMemAttrUsedMemHigh || attribute == cudaGraphMemAttrReservedMemHigh;
     (void)pthread_mutex_lock(&lock);
+    forget_lost();
     *(uint64_t *)value = is_high ? most_bytes[ordinal] : used_bytes[ordinal];
     (void)pthread_mutex_unlock(&lock);
     return rt_return(cudaSuccess);

@@ -112,7 +112,7 @@ RT_API cudaError_t cudaFree(void *memory)
     error = rt_check_unsafe();
     if (error == cudaSuccess)
         error = rt_synchronize(range.device);
-    if (error != cudaSuccess || rt_is_graph_memory(memory) || rt_pools_take_back(range.begin, &error))
+    if (error != cudaSuccess || rt_free_graph_memory(memory) || rt_pools_take_back(range.begin, &error))
         return rt_return(error);
     if (!rt_remove_range(range.begin, &range)) /* another thread has freed it meanwhile */
         return rt_return(rt_explain(cudaErrorInvalidValue, "cudaFree(%p): it was freed already", memory));

@@ -347,9 +347,9 @@ RT_API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
         error = rt_check_stream(device, stream, &checked);
     if (error == cudaSuccess && memory != NULL && atomic_load(&rt_num_special) > 0)
         error = rt_capture_free(checked, memory, &is_captured);
-    if (error != cudaSuccess || memory == NULL || is_captured || rt_is_graph_memory(memory))
-        return rt_return(error); /* a graph's memory stays until it goes */
-    rt_pools_lock();             /* as long as it is held, the piece stays */
+    if (error != cudaSuccess || memory == NULL || is_captured || rt_free_graph_memory(memory))
+        return rt_return(error);
+    rt_pools_lock(); /* as long as it is held, the piece stays */
     bool is_known = rt_find_range(memory, &range) && range.begin == (uint64_t)(uintptr_t)memory;
     struct rt_piece *piece = is_known ? piece_of(&range) : NULL;
     bool is_used = piece != NULL && piece->is_used;
