@@ -132,6 +132,11 @@ static void pointers(CUcontext context)
     void *values[] = {&type, &size};
     OK(cuPointerGetAttributes(2, names, values, (CUdeviceptr)(uintptr_t)&type));
     CHECK(type == 0 && size == 0);
+    OK(cuCtxPopCurrent(NULL)); /* addresses are those of the process */
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
+    OK(cuPointerGetAttributes(2, names, values, memory));
+    CHECK(type == CU_MEMORYTYPE_DEVICE && size == 1000);
+    OK(cuCtxPushCurrent(context));
 
     OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host));

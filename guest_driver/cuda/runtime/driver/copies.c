@@ -324,7 +324,7 @@ static CUresult attribute_of(const struct known *known, int attribute, void *val
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr memory)
 {
     struct known known;
-    const CUresult result = rt_enter_context(NULL, NULL);
+    const CUresult result = rt_check_driver();
     if (result != CUDA_SUCCESS)
         return result;
     if (value == NULL || !find_known(memory, &known))
@@ -332,11 +332,11 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     return attribute_of(&known, (int)attribute, value);
 }
 
-/* For memory that CUDA does not know, all values are 0. */
+/* For memory that CUDA does not know, all values are 0. Neither function needs a context. */
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr memory)
 {
     struct known known;
-    const CUresult result = rt_enter_context(NULL, NULL);
+    const CUresult result = rt_check_driver();
     if (result != CUDA_SUCCESS)
         return result;
     if (attributes == NULL || values == NULL)
