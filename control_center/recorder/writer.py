@@ -71,7 +71,7 @@ class Writer:
         self._database: Database | None = None
         self._known = KnownTexts()
         self._texts_left_out = 0
-        self._lost: dict[tuple[str, int, int], int] = {}
+        self._lost: dict[tuple[str, str, int, int], int] = {}
         self._next_id = 1
         self._pruned_ns = 0
         self._alive_ns = 0
@@ -154,8 +154,10 @@ class Writer:
 
     def _entries_of(self, item: Batch) -> list[Entry]:
         push = item.push
-        key = (item.host, push["instance"], push["channel"])
-        lost_new = max(0, push["lost"] - self._lost.pop(key, 0))
+        key = (item.host, push["vm"], push["instance"], push["channel"])  # each VM numbers its own channels
+        before = self._lost.pop(key, 0)
+        is_anew = push["lost"] < before  # the channel was opened again, by another worker
+        lost_new = push["lost"] - (0 if is_anew else before)
         self._lost[key] = push["lost"]
         if len(self._lost) > _MAX_CHANNELS:
             del self._lost[next(iter(self._lost))]

@@ -234,6 +234,20 @@ def test_commands_and_snapshots_are_found_by_vm(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_losses_are_those_of_each_vms_channel(tmp_path: Path) -> None:
+    """VMs number their channels alike; a channel that is opened again counts from 0."""
+
+    async def run() -> None:
+        async with recorder(sqlite_url(tmp_path)) as made:
+            for vm, lost in (("a", 100), ("b", 7), ("a", 100), ("b", 9), ("a", 103), ("a", 2)):
+                made.record_batch(push(text(50, "c"), vm=vm, lost=lost), "host")
+            await made.flush()
+            (piece,) = await made.timeline(chosen(from_ms=0, to_ms=100), 1)
+        assert piece["lost"] == 105 + 9
+
+    asyncio.run(run())
+
+
 def test_a_timeline_counts_by_interval(tmp_path: Path) -> None:
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
