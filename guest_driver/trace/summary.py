@@ -36,7 +36,7 @@ class Row:
         more = len(self.names) - SHOWN
         per_step = f"{self.count / steps:>10.1f}" if steps else ""
         row = f"{self.title:<16}{self.count:>9,}{per_step}{self.time_ns / 1e6:>12,.1f} ms  {', '.join(named)}"
-        return (row + (f" and {more} others" if more > 0 else "")).rstrip()
+        return (row + (f" and {more} more" if more > 0 else "")).rstrip()
 
 
 def rows(trace: Trace) -> tuple[Row, ...]:

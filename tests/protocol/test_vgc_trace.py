@@ -102,6 +102,16 @@ def test_calls_requests_and_kernels_of_a_program(host: GuestHost, tmp_path: Path
     assert f"{written} opens in https://ui.perfetto.dev" in done.stderr
 
 
+def test_the_runtime_that_a_program_is_linked_with_is_traced(host: GuestHost, tmp_path: Path) -> None:
+    """Its kernels are known to that one; CUDA 13's, which is loaded unless told otherwise, does not have them."""
+    source, program, written = tmp_path / "count.cu", tmp_path / "count", tmp_path / "trace.json"
+    source.write_text(PROGRAM)
+    subprocess.run([MYNVCC, source, "-o", program], check=True, timeout=HANGS_AFTER_S)
+    done = trace(host, "-o", written, program)
+    assert (done.returncode, done.stdout) == (3, f"{4 * LAUNCHES}\n"), done.stderr
+    assert names(json.loads(written.read_text()), "call")["cudaLaunchKernel"] == LAUNCHES
+
+
 def test_calls_by_addresses_that_the_driver_has_told(host: GuestHost, tmp_path: Path) -> None:
     written = tmp_path / "trace.json"
     done = trace(host, "-o", written, sys.executable, "-c", DRIVER)

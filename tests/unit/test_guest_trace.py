@@ -137,4 +137,4 @@ def test_a_wait_that_goes_on_counts_once() -> None:
 
 def test_many_names_are_cut() -> None:
     trace = traced(*[f"call\t7\t0\t1\tcu{number}" for number in range(9)])
-    assert summary.text(trace, 0).splitlines()[1].endswith(" and 3 others")
+    assert summary.text(trace, 0).splitlines()[1].endswith(" and 3 more")

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "front.h"
+#include "needed.h"
 
 enum { NOT_SUPPORTED = 801 };
 
@@ -16,10 +17,13 @@ static int not_there(void)
 
 static void find_all(void)
 {
-    vgc_trace_function *tell = (vgc_trace_function *)(uintptr_t)dlsym(RTLD_NEXT, "vgc_trace_call");
+    /* The next runtime may be of another release, which does not know the program's kernels. */
+    void *needed = vgc_needed_runtime();
+    void *runtime = needed != NULL ? needed : RTLD_NEXT;
+    vgc_trace_function *tell = (vgc_trace_function *)(uintptr_t)dlsym(runtime, "vgc_trace_call");
     void *found[vgc_num_names];
     for (size_t i = 0; i < vgc_num_names; i++) {
-        found[i] = dlsym(RTLD_NEXT, vgc_names[i]);
+        found[i] = dlsym(runtime, vgc_names[i]);
         if (found[i] == NULL)
             found[i] = (void *)(uintptr_t)not_there;
     }
