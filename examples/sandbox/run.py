@@ -1,10 +1,10 @@
 """Runs a job that nobody has read in a VM of its own, with a part of this host's GPU. What it had goes with it.
 
-    python examples/sandbox/run.py --daemon unix:/run/vgcd/control.sock examples/sandbox/job.py
+    .venv/bin/python -m examples.sandbox.run --daemon unix:/run/vgcd/control.sock examples/sandbox/job.py
 
-`--daemon` is the control socket of a `vgcd` on this host. A job that takes longer than `--timeout` is ended, as it is when
-this program gets SIGTERM. The VM boots the image of `make vm`, with tinygrad on a disk; a
-VM of yours has its own image, with the guest's package (docs/guest.md).
+in this repository's folder. `--daemon` is the control socket of a `vgcd` on this host. A job that takes longer than
+`--timeout` is ended, as it is when this program gets SIGTERM. The VM boots the image of `make vm`, with tinygrad on a disk;
+a VM of yours has its own image, with the guest's package (docs/guest.md).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,9 @@ def vm(daemon: str, name: str, socket: Path) -> Iterator[None]:
     words = [sys.executable, "-m", "control_center.cli", "vm"]
     limits = [f"--{limit}={value}" for limit, value in ALLOTMENT.items()]
     add = ["add", name, f"--socket={socket}", f"--region={REGION_MIB}M", "--sandbox=strict", *limits]
-    subprocess.run([*words, *add, f"--daemon={daemon}"], check=True, stdout=sys.stderr)
+    added = subprocess.run([*words, *add, f"--daemon={daemon}"], check=False, stdout=sys.stderr)
+    if added.returncode != 0:
+        raise SystemExit(added.returncode)  # it has said why
     try:
         yield
     finally:
@@ -68,14 +71,24 @@ def end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
+def seconds(text: str) -> float:
+    """A time that is over some day: more than 0, and a number."""
+    found = float(text)
+    if not 0 < found < threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} seconds; allowed: more than 0")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--daemon", required=True, help="address of vgcd's control socket, such as unix:/run/vgcd/control.sock"
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest time of the job (default: any)")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="longest time of the job (default: any)")
     parser.add_argument("job", type=Path, help="Python program that the VM runs")
     arguments = parser.parse_args()
+    if not arguments.job.is_file():
+        parser.error(f"{arguments.job}: no such file")
     for one in SIGNALS:
         signal.signal(one, end)
     name = f"job-{os.getpid()}"

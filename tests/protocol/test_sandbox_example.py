@@ -91,3 +91,26 @@ def test_a_job_that_takes_too_long_is_ended(host: AddingHost) -> None:
         assert process.returncode == 124
         assert "the job was ended after 0.5 s" in said
         is_over(host, pid)
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    """By the command of docs/sandboxes.md, before anything is added."""
+    job, missing = tmp_path / "job.py", tmp_path / "none"
+    job.touch()
+    for words, status, says in (
+        (
+            (f"--daemon=unix:{missing}", job),
+            4,
+            f"vgcctl: unix:{missing} cannot be reached: No such file or directory\n",
+        ),
+        ((f"--daemon=unix:{missing}", missing), 2, f"run.py: error: {missing}: no such file\n"),
+        ((f"--daemon=unix:{missing}", "--timeout=0", job), 2, "0 seconds; allowed: more than 0\n"),
+        ((f"--daemon=unix:{missing}", "--timeout=nan", job), 2, "nan seconds; allowed: more than 0\n"),
+        ((job,), 2, "the following arguments are required: --daemon\n"),
+    ):
+        command = [sys.executable, "-m", "examples.sandbox.run", *words]
+        done = subprocess.run(
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S
+        )
+        assert (done.returncode, done.stderr.endswith(says)) == (status, True), done.stderr
+        assert "Traceback" not in done.stderr

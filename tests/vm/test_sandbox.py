@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -21,8 +20,7 @@ from tools.common import REPOSITORY
 
 pytestmark = [pytest.mark.vm, needs_toolkit]
 
-EXAMPLE: Final = REPOSITORY / "examples" / "sandbox"
-
+JOB: Final = REPOSITORY / "examples" / "sandbox" / "job.py"
 
 SAYS: Final = r"""GPU 0: CPU, 1 PEs: .*
 the loss fell from (?P<first>\S+) to (?P<last>\S+)
@@ -38,11 +36,8 @@ def files(folder: Path) -> set[Path]:
 
 
 def run_job(daemon: str) -> str:
-    words: list[str | Path] = [sys.executable, EXAMPLE / "run.py", f"--daemon={daemon}", EXAMPLE / "job.py"]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(
-        words, check=True, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True, timeout=HANGS_AFTER_S
-    )
+    words: list[str | Path] = [sys.executable, "-m", "examples.sandbox.run", f"--daemon={daemon}", JOB]
+    done = subprocess.run(words, check=True, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, timeout=HANGS_AFTER_S)
     return done.stdout
 
 
