@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import Any, Final, TextIO, cast
 
 from guest_driver import (
     bench,
@@ -36,11 +36,21 @@ from virtio_proto.version import VERSION
 MIB = 1 << 20
 
 
+class _Command(argparse.ArgumentParser):
+    """A command's arguments. Those that it does not understand are an error with its usage, not with that of all commands."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        arguments, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return arguments, unknown
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vgc", description=__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--device", metavar="ADDRESS", help="PCI address of the device; default: the first")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Command)
     commands.add_parser("info", help="show what the device offers this VM")
     overview = commands.add_parser(
         "smi",
@@ -147,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_programs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_programs(commands: argparse._SubParsersAction[_Command]) -> None:
     """Adds the commands that run any program."""
     exec_command.add_arguments(
         commands.add_parser(
@@ -344,8 +354,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (VgcError, TypeError, ValueError, OSError) as error:
-        print(f"vgc: {error}", file=sys.stderr)
+        print(f"vgc: {_said(error)}", file=sys.stderr)
         return 1
+
+
+def _said(error: Exception) -> str:
+    """The error's text; of the system's errors the file and what is wrong with it, without its number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 if __name__ == "__main__":

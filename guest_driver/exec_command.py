@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -135,4 +136,13 @@ def run(program: Sequence[str], release: str) -> int:
     try:
         os.execvpe(program[0], list(program), environment)  # noqa: S606  what the user asks for
     except OSError as error:
-        raise InvalidArgument(f"cannot run {program[0]}: {error.strerror}") from error
+        raise cannot_run(program[0], error) from error
+
+
+def cannot_run(program: str, error: OSError) -> InvalidArgument:
+    """The error of a program that did not start. Distributions have a `python` in virtual environments alone."""
+    is_named_otherwise = (
+        program == "python" and isinstance(error, FileNotFoundError) and shutil.which("python3") is not None
+    )
+    hint = "; there is python3" if is_named_otherwise else ""
+    return InvalidArgument(f"cannot run {program}: {error.strerror}{hint}")

@@ -106,7 +106,7 @@ def _run(program: Sequence[str], environment: dict[str, str]) -> int:
                 forwarded[number] = signal.signal(number, lambda got, _: process.send_signal(got))
             status = process.wait()
     except OSError as error:
-        raise InvalidArgument(f"cannot run {program[0]}: {error.strerror}") from error
+        raise exec_command.cannot_run(program[0], error) from error
     finally:
         for number, handler in (forwarded | {signal.SIGINT: before}).items():
             signal.signal(number, handler)

@@ -76,6 +76,40 @@ def test_command_runs_a_program_in_its_place(toolkit: Path) -> None:
     assert "no program; allowed: vgc exec python train.py" in vgc(toolkit).stderr
 
 
+def test_python_s_other_name_is_told(toolkit: Path, tmp_path: Path) -> None:
+    """Debian's and Ubuntu's package has no `python`, which all examples call."""
+    (tmp_path / "python3").symlink_to(sys.executable)
+    for command in ("exec", "trace"):
+        done = subprocess.run(
+            [sys.executable, "-m", "guest_driver", command, "python", "train.py"],
+            cwd=REPOSITORY,
+            env=dict(os.environ) | {"VGC_TOOLKIT": str(toolkit), "PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (
+            1,
+            "vgc: cannot run python: No such file or directory; there is python3\n",
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("smi", "-q"), "usage: vgc smi [-h]\n"),
+        (("info", "again"), "vgc info: error: unrecognized arguments: again\n"),
+        (("functions", "/no/such/file"), "vgc: /no/such/file: No such file or directory\n"),
+    ],
+)
+def test_errors_are_the_command_s(words: tuple[str, ...], says: str) -> None:
+    command = [sys.executable, "-m", "guest_driver", *words]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode in {1, 2}
+    assert says in done.stderr
+    assert "Errno" not in done.stderr
+
+
 def test_what_is_shown_is_for_a_shell(toolkit: Path) -> None:
     """Whatever bytes the user's own paths have."""
     own = b"/it's/$(false)/\xff"
