@@ -26,17 +26,22 @@ NOT_PYTHON: Final = GUEST / "cuda"
 """Folder in a Python package of the guest whose Python files only build the CUDA toolkit."""
 
 VGC: Final = """#!/bin/sh
-# Command of the driver: runs the Python package that was installed with it.
+# Command of the driver: runs the Python package that was installed with it. In a virtual environment, whose Python may
+# lack what the package needs, it runs by the distribution's. The programs that it runs see neither this choice nor the folder.
 self=$(readlink -f "$0")
-export PYTHONPATH="${{self%/*}}/{python}${{PYTHONPATH:+:$PYTHONPATH}}"
 exec python3 -c '
-import sys
+import os, sys
+folder, distribution = sys.argv.pop(1), sys.argv.pop(1)
+sys.path.insert(0, folder)
 try:
     from guest_driver.cli import main
-except ModuleNotFoundError as error:
+except ImportError as error:
+    if os.access(distribution, os.X_OK):
+        code = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+        os.execv(distribution, [distribution, "-c", code, folder, "", *sys.argv[1:]])
     sys.exit(f"vgc: Python lacks {{error.name}}; Debian: apt-get install python3-cffi python3-construct")
 sys.exit(main())
-' "$@"
+' "${{self%/*}}/{python}" /usr/bin/python3 "$@"
 """
 
 

@@ -61,16 +61,41 @@ def test_command_and_python_package_run_from_where_they_were_installed(tmp_path:
     assert Path(library).resolve() == prefix / "lib" / "libvgc.so"
 
 
-def test_command_names_the_packages_that_its_python_lacks(tmp_path: Path) -> None:
-    prefix = make_install(tmp_path)
-    python = tmp_path / "bare" / "python3"
-    python.parent.mkdir()
+def bare_python(folder: Path) -> Path:
+    """A Python as of a virtual environment that has no packages yet."""
+    folder.mkdir()
+    python = folder / "python3"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
+    return python
+
+
+def with_distribution(prefix: Path, python: Path) -> Path:
+    """The command, on a machine whose distribution has this Python."""
+    command = prefix / "bin" / "vgc"
+    command.write_text(command.read_text().replace("/usr/bin/python3", str(python)))
+    return command
+
+
+def test_command_names_the_packages_that_its_python_lacks(tmp_path: Path) -> None:
+    python = bare_python(tmp_path / "bare")
+    command = with_distribution(make_install(tmp_path), bare_python(tmp_path / "distribution"))
     env = {"PATH": f"{python.parent}:/usr/bin:/bin"}
-    done = subprocess.run([prefix / "bin" / "vgc", "doctor"], env=env, check=False, capture_output=True, text=True)
+    done = subprocess.run([command, "doctor"], env=env, check=False, capture_output=True, text=True)
     assert done.stderr == "vgc: Python lacks cffi; Debian: apt-get install python3-cffi python3-construct\n"
     assert done.returncode == 1
+
+
+def test_command_runs_in_a_virtual_environment(toolkit: Path, tmp_path: Path) -> None:
+    """By the distribution's Python, and its programs by the environment's, with no more packages than that has."""
+    python = bare_python(tmp_path / "bare")
+    command = with_distribution(make_install(tmp_path), Path(sys.executable))
+    env = {"PATH": f"{python.parent}:/usr/bin:/bin", "VGC_TOOLKIT": str(toolkit)}
+    (toolkit / "lib64" / "libcuda.so.1").touch()
+    code = "import importlib.util as found, os; print(os.environ.get('PYTHONPATH'), found.find_spec('guest_driver'))"
+    words: list[str | Path] = [command, "exec", "python3", "-c", code]
+    done = subprocess.run(words, env=env, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.stdout == "None None\n", done.stderr
 
 
 def test_c_program_builds_against_an_installation(tmp_path: Path) -> None:
