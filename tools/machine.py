@@ -22,6 +22,10 @@ DEVELOPMENT_MEMORY_MIB: Final = 2048
 SHELL: Final = "vgc.shell"
 """Kernel argument that starts a shell on the guest's console instead of the test agent (tools/guest/start)."""
 
+FILES: Final = "vgc.files"
+FRAMEWORKS: Final = "vgc.frameworks"
+"""Kernel arguments that name a shell's disks: files to unpack, and frameworks in Python."""
+
 JOB: Final = "vgc.job"
 """Kernel argument that has the guest run job.py of its first further disk, a tar, with the frameworks of the second."""
 

@@ -1,6 +1,7 @@
 """``make vm``: a shell in a guest with the device. `exit` powers it off; Ctrl-A X kills QEMU.
 
-``make vm DEV=1`` (``--development``) boots the guest with compilers. ``FILES=FOLDER`` (``--files``) gives it copies of
+``make vm DEV=1`` (``--development``) boots the guest with compilers. ``FRAMEWORKS=1`` (``--frameworks``) gives it the frameworks
+in Python that ``make frameworks`` has installed, else tinygrad alone, as ``python``. ``FILES=FOLDER`` (``--files``) gives it copies of
 files or folders, in /root.
 """
 
@@ -14,23 +15,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.vm.vgcd import Vgcd, VmSettings
-from tools import installation
+from tools import frameworks, installation
 from tools.common import REPOSITORY, die, say
-from tools.machine import SHELL, disk, machine
+from tools.machine import FILES, FRAMEWORKS, SHELL, disk, machine
 
 NAME = "demo"
 
 
-def drive(paths: Sequence[Path], folder: Path) -> list[str]:
-    """Packs files and folders, without git's, into a drive that the guest unpacks when it starts.
-
-    `folder`: place of the drive's file. Returns arguments of QEMU.
-    """
-    packed = folder / "files.tar"
-    with tarfile.open(packed, "w") as archive:
+def packed(paths: Sequence[Path], folder: Path) -> Path:
+    """Packs files and folders, without git's, into an image that a guest unpacks when it starts. `folder`: its place."""
+    image = folder / "files.tar"
+    with tarfile.open(image, "w") as archive:
         for path in paths:
             archive.add(path.resolve(), path.resolve().name, filter=_without_git)
-    return disk(packed)
+    return image
+
+
+def disks(files: Path | None, packages: Path | None) -> tuple[str, list[str]]:
+    """Gives a shell's guest disks. Returns the kernel arguments that start it, and arguments of QEMU."""
+    kernel, argv = [SHELL], []
+    given = [(name, image) for name, image in ((FILES, files), (FRAMEWORKS, packages)) if image is not None]
+    for letter, (name, image) in zip("bc", given, strict=False):
+        kernel.append(f"{name}=/dev/vd{letter}")
+        argv += disk(image)
+    return " ".join(kernel), argv
 
 
 def _without_git(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -41,15 +49,18 @@ def main() -> int:
     """Boots a guest on this terminal; returns QEMU's exit code."""
     parser = argparse.ArgumentParser(prog="tools.vm", description=__doc__)
     parser.add_argument("--development", action="store_true", help="a guest with compilers")
+    parser.add_argument("--frameworks", action="store_true", help="one with frameworks in Python, and with compilers")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="files and folders to copy into the guest")
     arguments = parser.parse_args()
-    development = arguments.development
+    development = arguments.development or arguments.frameworks
     for path in arguments.files:
         if not path.exists():
             die(f"{path}: no such file or folder")
     host = machine(development=True) if development else machine(memory_mib=1024)
     if development and not installation.has_toolkit():
         say(f"no mynvcc in the guest: there is no CUDA toolkit at {installation.TOOLKIT.relative_to(REPOSITORY)}")
+    if arguments.frameworks and frameworks.python() is None:
+        say("`make frameworks` installs numba, Triton and PyCUDA, too: this guest has tinygrad alone")
     say(f"booting a guest ({host}); exit powers it off, Ctrl-A X kills QEMU")
     with (
         tempfile.TemporaryDirectory(prefix="vgc-files-") as folder,
@@ -57,9 +68,11 @@ def main() -> int:
     ):
         device = vgcd.device(NAME)
         with device.region() as region:
-            argv = [*host.argv(SHELL), *device.argv(region), "-serial", "mon:stdio"]
-            if arguments.files:
-                argv += drive(arguments.files, Path(folder))
+            kernel, drives = disks(
+                packed(arguments.files, Path(folder)) if arguments.files else None,
+                frameworks.disk() if arguments.frameworks else None,
+            )
+            argv = [*host.argv(kernel), *device.argv(region), *drives, "-serial", "mon:stdio"]
             return subprocess.run(argv, pass_fds=[region], check=False).returncode
 
 

@@ -10,12 +10,14 @@ from typing import IO
 import pytest
 
 from tests.vm.vgcd import Vgcd, VmSettings
-from tools import vm
-from tools.machine import SHELL, machine
+from tests.vm.workbench import needs_toolkit
+from tools import frameworks, vm
+from tools.machine import machine
 
 pytestmark = pytest.mark.vm
 
 PROMPT = b"~ # "
+PROMPT_OF_BASH = b":~# "
 TYPED = b"""python3 -c 'import guest_driver; print(guest_driver.Device().info().vm_name * 2)'
 which vgc
 ls examples
@@ -40,7 +42,8 @@ def test_shell_has_what_a_user_needs_and_exit_powers_off(tmp_path: Path) -> None
     with Vgcd(VmSettings("shell")) as vgcd:
         device = vgcd.device("shell")
         with device.region() as region:
-            argv = [*machine().argv(SHELL), *device.argv(region), *vm.drive([project], tmp_path), "-serial", "stdio"]
+            kernel, drives = vm.disks(vm.packed([project], tmp_path), None)
+            argv = [*machine().argv(kernel), *device.argv(region), *drives, "-serial", "stdio"]
             with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, pass_fds=[region]) as console:
                 assert console.stdout is not None
                 assert read_until(console.stdout, PROMPT).endswith(PROMPT)  # the firmware swallows earlier input
@@ -52,3 +55,22 @@ def test_shell_has_what_a_user_needs_and_exit_powers_off(tmp_path: Path) -> None
     assert "text of a.cu" in shown
     assert "text of .git/config" not in shown
     assert "Power down" in shown
+
+
+@needs_toolkit
+def test_shell_has_frameworks_beside_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text of a.txt\n")
+    with Vgcd(VmSettings("shell")) as vgcd:
+        device = vgcd.device("shell")
+        with device.region() as region:
+            kernel, drives = vm.disks(vm.packed([tmp_path / "a.txt"], tmp_path), frameworks.disk())
+            argv = [*machine(development=True).argv(kernel), *device.argv(region), *drives, "-serial", "stdio"]
+            with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, pass_fds=[region]) as console:
+                assert console.stdout is not None
+                shown = read_until(console.stdout, PROMPT_OF_BASH).decode()
+                shown += console.communicate(
+                    b"cat a.txt\nDEV=CUDA vgc exec python examples/frameworks/train_tinygrad.py\nexit\n"
+                )[0].decode()
+    assert "run a program with a framework" in shown
+    assert "text of a.txt" in shown
+    assert "CUDA: the loss fell from " in shown
