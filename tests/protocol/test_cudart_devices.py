@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.limits import HANGS_AFTER_S
+from tests.protocol.cuda_programs import TOOLKIT
 from tests.protocol.cudart_rig import build_program
 from tests.protocol.guest_host import guest_host
 
 Seen = Callable[..., str]
+
+NO_DEVICE = 100
+"""Number of the error for both APIs."""
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +63,21 @@ def test_all_devices_are_seen_if_nothing_is_said(seen: Seen) -> None:
 
 def test_vgc_device_comes_before_cuda_visible_devices(seen: Seen) -> None:
     assert seen(VGC_DEVICE="1", CUDA_VISIBLE_DEVICES="0") == "b"
+
+
+@pytest.mark.parametrize("variable", ["VGC_DEVICE", "CUDA_VISIBLE_DEVICES"])
+def test_a_variable_that_hides_all_devices_is_named(tmp_path: Path, variable: str) -> None:
+    """For calls of the runtime and of the driver API; many CI systems set one for all jobs."""
+    code = f"import ctypes; assert ctypes.CDLL('{TOOLKIT / 'lib64'}/{{}}').{{}}"
+    with guest_host(tmp_path) as host:
+        for library, call in (
+            ("libcudart.so.12", "cudaSetDevice(0)"),
+            ("libcudart.so.12", "cudaGetDeviceCount(ctypes.byref(ctypes.c_int()))"),
+            ("libcuda.so.1", "cuInit(0)"),
+        ):
+            program = [sys.executable, "-c", code.format(library, f"{call} == {NO_DEVICE}")]
+            done = host.run("env", "VGC_VERBOSE=1", f"{variable}=7,8", *program)
+            assert done.returncode == 0, done.stderr
+            assert f"{variable} is '7,8', which names none of this machine's devices\n" in done.stderr
+        done = host.python("-m", "guest_driver", "last-error")
+        assert f"cudaErrorNoDevice: {variable} is '7,8'" in done.stdout

@@ -15,6 +15,7 @@ static uint32_t indices[RT_MAX_DEVICES];
 static int num_devices;
 static _Atomic int num_opened; /* devices that have been opened, ever */
 static int find_result = VGC_OK;
+static const char *hidden_by;  /* the variable that leaves none of the machine's devices, or NULL */
 static _Atomic bool is_closed; /* the process ends, or this library is unloaded */
 static _Thread_local int current;
 _Thread_local bool rt_has_called;
@@ -61,10 +62,9 @@ static void find_devices(void)
 {
     struct vgc_found all[RT_MAX_DEVICES];
     size_t count = 0;
-    const char *wanted = getenv("VGC_DEVICE");
+    const char *variable = getenv("VGC_DEVICE") != NULL ? "VGC_DEVICE" : "CUDA_VISIBLE_DEVICES";
+    const char *wanted = getenv(variable);
     rt_look_for_others();
-    if (wanted == NULL)
-        wanted = getenv("CUDA_VISIBLE_DEVICES");
     if (getenv("VGC_MEMFD") != NULL) {
         memset(all, 0, sizeof(all));
         count = count_described(getenv("VGC_MEMFD"));
@@ -74,6 +74,7 @@ static void find_devices(void)
     }
     if (wanted != NULL) {
         choose_devices(all, count, wanted);
+        hidden_by = count > 0 && num_devices == 0 ? variable : NULL;
     } else {
         memcpy(places, all, count * sizeof(places[0]));
         num_devices = (int)count;
@@ -206,6 +207,15 @@ static cudaError_t make_ready(struct rt_device *device)
     return rt_error(result);
 }
 
+static cudaError_t no_device(void)
+{
+    const char *value = hidden_by != NULL ? getenv(hidden_by) : NULL;
+    if (hidden_by == NULL)
+        return rt_explain(cudaErrorNoDevice, "this machine has no virtio-gpu-compute device that may be used");
+    return rt_explain(cudaErrorNoDevice, "%s is '%s', which names none of this machine's devices", hidden_by,
+                      value != NULL ? value : "");
+}
+
 cudaError_t rt_device(int ordinal, struct rt_device **out)
 {
     if (rt_is_forked)
@@ -217,7 +227,7 @@ cudaError_t rt_device(int ordinal, struct rt_device **out)
     struct rt_device *device = rt_device_at(ordinal);
     *out = device;
     if (rt_device_count() == 0)
-        return rt_explain(cudaErrorNoDevice, "this machine has no virtio-gpu-compute device that may be used");
+        return no_device();
     if (device == NULL)
         return rt_explain(cudaErrorInvalidDevice, "device %d; there are %d", ordinal, rt_device_count());
     return make_ready(device);
@@ -344,9 +354,9 @@ RT_API cudaError_t cudaGetDeviceCount(int *count)
     if (count == NULL)
         return rt_return(cudaErrorInvalidValue);
     *count = rt_device_count();
-    return rt_return(*count > 0                             ? cudaSuccess
-                     : rt_error(find_result) == cudaSuccess ? cudaErrorNoDevice
-                                                            : rt_error(find_result));
+    if (*count > 0)
+        return rt_return(cudaSuccess);
+    return rt_return(rt_error(find_result) == cudaSuccess ? no_device() : rt_error(find_result));
 }
 
 RT_API cudaError_t cudaGetDevice(int *device)
@@ -354,7 +364,7 @@ RT_API cudaError_t cudaGetDevice(int *device)
     if (device == NULL)
         return rt_return(cudaErrorInvalidValue);
     if (rt_device_count() == 0)
-        return rt_return(cudaErrorNoDevice);
+        return rt_return(no_device());
     *device = current;
     return rt_return(cudaSuccess);
 }
@@ -362,7 +372,7 @@ RT_API cudaError_t cudaGetDevice(int *device)
 RT_API cudaError_t cudaSetDevice(int device)
 {
     if (rt_device_count() == 0)
-        return rt_return(cudaErrorNoDevice);
+        return rt_return(no_device());
     if (rt_device_at(device) == NULL)
         return rt_return(rt_explain(cudaErrorInvalidDevice, "device %d; there are %d", device, rt_device_count()));
     current = device;
