@@ -1,6 +1,5 @@
-/* The CUDA runtime that a program, or a library of it, was linked with. A process may have several, as `vgc trace`
+/* The CUDA runtime that a program, or a library of it, was linked with. A process may have another, too, as `vgc trace`
  * loads one for what opens it later. */
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
@@ -35,8 +34,8 @@ static int visit(struct dl_phdr_info *object, size_t size, void *found)
     return 0;
 }
 
-void *vgc_needed_runtime(void)
+const char *vgc_needed_runtime(void)
 {
     const char *name = NULL; /* that of an object which needs it, so it stays as long as that does */
-    return dl_iterate_phdr(visit, &name) != 0 ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return dl_iterate_phdr(visit, &name) != 0 ? name : NULL;
 }
