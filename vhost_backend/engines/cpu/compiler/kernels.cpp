@@ -239,8 +239,8 @@ void add_kernel(Program &program, llvm::Function &function)
     program.kernels.push_back(std::move(kernel));
 }
 
-/// Calls back with (function, annotation, arguments) for each __attribute__((annotate)).
-template <typename Callback> void for_annotations(const llvm::Module &module, Callback callback)
+/// Calls back with (object, annotation, arguments) for each __attribute__((annotate)) of functions, or of variables.
+template <typename Object, typename Callback> void for_annotations(const llvm::Module &module, Callback callback)
 {
     const llvm::GlobalVariable *annotations = module.getGlobalVariable("llvm.global.annotations");
     if (annotations == nullptr)
@@ -248,11 +248,11 @@ template <typename Callback> void for_annotations(const llvm::Module &module, Ca
     const auto *array = llvm::cast<llvm::ConstantArray>(annotations->getInitializer());
     for (const llvm::Use &use : array->operands()) {
         const auto *entry = llvm::cast<llvm::ConstantStruct>(use);
-        auto *function = llvm::dyn_cast<llvm::Function>(entry->getOperand(0)->stripPointerCasts());
+        auto *object = llvm::dyn_cast<Object>(entry->getOperand(0)->stripPointerCasts());
         llvm::StringRef text;
         const auto *arguments = llvm::dyn_cast<llvm::GlobalVariable>(entry->getOperand(4)->stripPointerCasts());
-        if (function != nullptr && llvm::getConstantStringInfo(entry->getOperand(1), text))
-            callback(*function, text, arguments == nullptr ? nullptr : arguments->getInitializer());
+        if (object != nullptr && llvm::getConstantStringInfo(entry->getOperand(1), text))
+            callback(*object, text, arguments == nullptr ? nullptr : arguments->getInitializer());
     }
 }
 
@@ -264,21 +264,6 @@ void apply_bounds(Program &program, const llvm::Function &function, const llvm::
     for (Kernel &kernel : program.kernels)
         if (kernel.function == &function && threads != nullptr && threads->getZExtValue() > 0)
             kernel.max_threads = uint32_t(std::min<uint64_t>(threads->getZExtValue(), VGC_CPU_MAX_THREADS));
-}
-
-/// Notes variables that are __constant__.
-void apply_constants(llvm::Module &module)
-{
-    const llvm::GlobalVariable *annotations = module.getGlobalVariable("llvm.global.annotations");
-    if (annotations == nullptr)
-        return;
-    for (const llvm::Use &use : llvm::cast<llvm::ConstantArray>(annotations->getInitializer())->operands()) {
-        const auto *entry = llvm::cast<llvm::ConstantStruct>(use);
-        auto *variable = llvm::dyn_cast<llvm::GlobalVariable>(entry->getOperand(0)->stripPointerCasts());
-        llvm::StringRef text;
-        if (variable != nullptr && llvm::getConstantStringInfo(entry->getOperand(1), text) && text == "vgc.constant")
-            variable->addAttribute(CONSTANT);
-    }
 }
 
 /// Notes parameters that are __grid_constant__, and removes all annotations of variables.
@@ -404,17 +389,23 @@ void keep_globals(llvm::Module &module, const Program &program)
 
 void collect(llvm::Module &module, Program &program, bool may_be_empty)
 {
-    for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
-        if (text == "vgc.kernel")
-            add_kernel(program, function);
-    });
-    for_annotations(module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *arguments) {
-        if (text == "vgc.bounds")
-            apply_bounds(program, function, arguments);
-        if (text == "vgc.cluster")
-            apply_clusters(program, function, arguments);
-    });
-    apply_constants(module);
+    for_annotations<llvm::Function>(module,
+                                    [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *) {
+                                        if (text == "vgc.kernel")
+                                            add_kernel(program, function);
+                                    });
+    for_annotations<llvm::Function>(
+        module, [&](llvm::Function &function, llvm::StringRef text, const llvm::Constant *arguments) {
+            if (text == "vgc.bounds")
+                apply_bounds(program, function, arguments);
+            if (text == "vgc.cluster")
+                apply_clusters(program, function, arguments);
+        });
+    for_annotations<llvm::GlobalVariable>(
+        module, [](llvm::GlobalVariable &variable, llvm::StringRef text, const llvm::Constant *) {
+            if (text == "vgc.constant")
+                variable.addAttribute(CONSTANT);
+        });
     apply_grid_constants(program, module);
     clear_references(module);
     collect_globals(module, program);
