@@ -88,7 +88,8 @@ void compile(Options options)
     Program program;
     auto module = load(context, options, *machine, program, users);
     note_work("parsed", *module);
-    keep_asked_kernel(*module, program);
+    if (!options.kernel.empty())
+        keep_kernel(*module, program, options.kernel);
     lower_launches(*module, program);
     for (const Kernel &kernel : program.kernels)
         if (options.checks != 0 && kernel.function->hasFnAttribute(CLUSTERS))

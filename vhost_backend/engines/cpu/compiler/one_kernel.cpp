@@ -11,8 +11,6 @@ namespace vgc
 namespace
 {
 
-std::string asked;
-
 using Reached = llvm::SmallPtrSet<const llvm::Constant *, 32>;
 
 /// Functions, variables and other constants that `root` uses, itself included.
@@ -78,19 +76,12 @@ void erase_others(llvm::Module &module, const Reached &reached)
 
 } // namespace
 
-void ask_for_kernel(llvm::StringRef name)
+void keep_kernel(llvm::Module &module, Program &program, llvm::StringRef name)
 {
-    asked = name.str();
-}
-
-void keep_asked_kernel(llvm::Module &module, Program &program)
-{
-    if (asked.empty())
-        return;
     const auto kernel =
-        llvm::find_if(program.kernels, [](const Kernel &known) { return known.function->getName() == asked; });
+        llvm::find_if(program.kernels, [&](const Kernel &known) { return known.function->getName() == name; });
     if (kernel == program.kernels.end())
-        fail("--kernel=" + asked + ": the source has no such kernel");
+        fail("--kernel=" + name + ": the source has no such kernel");
     const Reached reached = reach(*kernel->function);
     check_variables(module, program, reached);
     llvm::erase_if(program.kernels, [&](const Kernel &known) { return !reached.contains(known.function); });

@@ -6,10 +6,9 @@
 namespace vgc
 {
 
-/// Has `keep_asked_kernel` keep the kernel of this name alone, as the linker calls it.
-void ask_for_kernel(llvm::StringRef name);
-/// Drops all other kernels, and what they alone use, if one kernel was asked for. Fails if the source lacks it, or if
-/// it shares memory with others: each kernel that is compiled alone would have variables and a heap of its own.
-void keep_asked_kernel(llvm::Module &module, Program &program);
+/// Drops all kernels but that of this name, as the linker calls it, and what they alone use. Fails if the source lacks
+/// it, or if it shares memory with others: each kernel that is compiled alone would have variables and a heap of its
+/// own.
+void keep_kernel(llvm::Module &module, Program &program, llvm::StringRef name);
 
 } // namespace vgc

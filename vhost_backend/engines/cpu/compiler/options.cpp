@@ -1,6 +1,5 @@
 #include "options.h"
 #include "compiler.h"
-#include "one_kernel.h"
 #include "work.h"
 
 namespace vgc
@@ -136,7 +135,7 @@ void add_guest_option(Options &options, llvm::StringRef option, llvm::StringRef 
     else if (option == "--malloc-heap-size")
         set_heap(options, value);
     else if (option == "--kernel")
-        ask_for_kernel(value);
+        options.kernel = value.str();
     else if (option == "--name-expression")
         options.name_expressions.push_back(value.str());
     else if (option == "-std" || option == "--std") {

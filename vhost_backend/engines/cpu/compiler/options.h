@@ -32,6 +32,7 @@ struct Options {
     std::string dump_ir;                      // file for the final IR; for developers
     std::vector<std::string> clang;           // the guest's options, translated for clang
     std::vector<std::string> name_expressions; // templates to instantiate
+    std::string kernel;                        // --kernel: the only one to keep, as the linker calls it
     bool lowered_names = false;                // --lowered-names: say what the linker calls them
     bool allow_undefined = false; // --allow-undefined: another unit has what the source lacks, in a link to come
     // those of a whole program, the same for all its units:
