@@ -114,6 +114,12 @@ PARTS: Final = (
         ("vhost_backend/sandbox/vgc-launch", "vhost_backend/sandbox/libvgc-launch.so"),
     ),
     Part(
+        "keeper",
+        "vhost_backend/keeper/build.py",
+        ("vhost_backend/keeper",),
+        ("vhost_backend/keeper/vgc-keeper",),
+    ),
+    Part(
         "guest library",
         "guest_driver/libvgc",
         (*WIRE, "guest_driver/libvgc"),

@@ -13,8 +13,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,10 +32,12 @@ from vhost_backend.daemon.compile_setup import admit, compile_service
 from vhost_backend.daemon.engines import Choice, Engines, host_engines
 from vhost_backend.daemon.fork_server import ForkServer, modules_of
 from vhost_backend.daemon.host_status import Ground
-from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, state_folder
+from vhost_backend.daemon.housing import Housing
+from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, restored, state_folder
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
+from vhost_backend.keeper.client import Keeper, Kept
 from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
 from virtio_proto.version import VERSION
@@ -79,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     run = commands.add_parser("run", help="serve the VMs of a configuration file")
     run.add_argument("--config", type=Path, required=True, metavar="FILE", help="such as docs/vgcd.example.yaml")
+    run.add_argument(
+        "--no-keeper", action="store_true", help="VMs end with this process, even if it is killed (default: they go on)"
+    )
     run.set_defaults(command=_run)
     check = commands.add_parser("check-config", help="check a configuration file")
     check.add_argument("file", type=Path, metavar="FILE", help="a configuration, as for `vgcd run`")
@@ -168,10 +173,44 @@ def _single(arguments: argparse.Namespace) -> int:
 
 @_hangups_ignored()
 def _run(arguments: argparse.Namespace) -> int:
-    config = configuration.load(arguments.config)
-    handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
-    store = VmStore(state_folder(config, os.environ))
-    return _serve(config, handed_over, lambda: configuration.load(arguments.config), store)
+    keeper = Keeper.of_environment(os.environ)
+    with contextlib.ExitStack() as lease:
+        prepared = None if keeper is None else _prepared(arguments.config, lease)
+        kept = {} if keeper is None else keeper.take_over()
+        roll = restored(kept) or Roll(configuration.load(arguments.config))
+        config = roll.config()
+        handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
+        store = VmStore(state_folder(config, os.environ))
+        source = partial(configuration.load, arguments.config)
+        return _serve(config, handed_over, source, store, roll=roll, prepared=prepared, keeper=keeper, kept=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Host as it was found before the daemon's turn came, for settings that do not change while a daemon runs."""
+
+    config: DaemonConfig
+    capacity: Capacity
+    housing: Housing
+
+    def fits(self, config: DaemonConfig) -> bool:
+        return (self.config.users, self.config.cgroups) == (config.users, config.cgroups)
+
+
+def _prepared(file: Path, lease: contextlib.ExitStack) -> _Prepared | None:
+    """Does the long parts of a start, for a daemon whose turn may come when the present one dies; None: they must be done then.
+
+    :raise HostError: as `_serve`.
+    """
+    try:
+        config = configuration.load(file)
+    except ConfigError:
+        return None  # the one before had another, and if there was none, this will be said
+    log.configure(config.log.format, config.log.level)
+    launch.missing_feature()
+    launch.missing_feature(proc=True)
+    server.import_modules(config)
+    return _Prepared(config, Capacity.of_host(), Housing.open(config, lease))
 
 
 def _serve(
@@ -179,12 +218,20 @@ def _serve(
     handed_over: dict[str, Any],
     source: server.Source | None = None,
     store: VmStore | None = None,
+    *,
+    roll: Roll | None = None,
+    prepared: _Prepared | None = None,
+    keeper: Keeper | None = None,
+    kept: Mapping[str, Kept] | None = None,
 ) -> int:
     log.configure(config.log.format, config.log.level)
-    check = partial(_checked, Capacity.of_host())  # later this process keeps off cores that VMs have for their own
+    if prepared is not None and not prepared.fits(config):
+        prepared = None
+    capacity = Capacity.of_host() if prepared is None else prepared.capacity
+    check = partial(_checked, capacity)  # later this process keeps off cores that VMs have for their own
     check(config)
     with contextlib.ExitStack() as lease:
-        offered = housing.Housing.open(config, lease)
+        offered = Housing.open(config, lease) if prepared is None else prepared.housing
         compiler = compile_service(replace(config, vms=()))
 
         def house(vm: VmConfig, own: contextlib.ExitStack) -> VmConfig:
@@ -207,6 +254,9 @@ def _serve(
             store=store,
             ground=Ground.of_host(offered.home, offered.no_home),
             programs=None if store is None else state_folder(config, os.environ) / "programs",
+            roll=roll,
+            keeper=keeper,
+            kept=kept,
         )
         program.run(daemon)
     return 0

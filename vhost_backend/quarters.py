@@ -41,6 +41,8 @@ class Quarters:
     """Group that processes join; None: they stay in the daemon's."""
     weight: Weight = field(default_factory=Weight)
     """Share of the host's processors beside other VMs that have work, too. A control group has it already."""
+    keeper: int | None = None
+    """Process with which workers end; None: their parent."""
     place: Place | None = None
     """Processors of the VM; None: its processes stay on those of the daemon."""
 

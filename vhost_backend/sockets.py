@@ -37,13 +37,27 @@ def bound(path: Path, mode: int = 0o660) -> Iterator[socket.socket]:
             raise HostError(f"cannot listen at {path}: there is no folder {path.parent}", "make it") from None
         except OSError as error:
             raise HostError(f"cannot listen at {path}: {error.strerror}") from None
-        inode = path.stat().st_ino
-        try:
+        with _unlinked(path):
             yield listener
-        finally:
-            with contextlib.suppress(OSError):
-                if path.stat().st_ino == inode:  # still our file, not a successor's
-                    path.unlink()
+
+
+@contextlib.contextmanager
+def left(path: Path, fd: int) -> Iterator[socket.socket]:
+    """Takes over the socket `fd`, at which an earlier process has listened at `path`, and unlinks it at the end."""
+    with socket.socket(fileno=fd) as listener, _unlinked(path):
+        yield listener
+
+
+@contextlib.contextmanager
+def _unlinked(path: Path) -> Iterator[None]:
+    """Unlinks a socket file at the end, unless a successor's has taken its place."""
+    inode = path.stat().st_ino if path.exists() else None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path.stat().st_ino == inode:
+                path.unlink()
 
 
 def _remove_stale(path: Path) -> None:

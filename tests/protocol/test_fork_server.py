@@ -129,7 +129,7 @@ def test_workers_go_on_without_the_server(host: Host, monkeypatch: pytest.Monkey
     until(lambda: not forks.is_ready)
     host.guest("b")
     assert (host.worker("b") / "comm").read_text() != f"{COPY}\n"
-    host.daemon.ask(lambda _daemon: forks._start_again())
+    host.daemon.ask(lambda _daemon: forks.start_soon())
     until(lambda: forks.is_ready)
     assert host.server_pid() != first
     os.kill(int(host.worker("a").name), signal.SIGKILL)

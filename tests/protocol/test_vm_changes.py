@@ -299,6 +299,7 @@ def test_hangups_are_ignored_before_the_daemons_modules_are_imported(
     monkeypatch.setattr("vhost_backend.cli", cli, raising=False)
     monkeypatch.setitem(sys.modules, "vhost_backend.cli", cli)
     monkeypatch.setattr(sys, "argv", ["vgcd", *arguments])
+    monkeypatch.setenv("VGC_KEEPER_FD", "3")  # else it would become the keeper
     try:
         assert entry.main() == ignored
     finally:

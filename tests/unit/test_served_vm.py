@@ -14,6 +14,7 @@ import pytest
 
 from vhost_backend import sockets
 from vhost_backend.config.daemon import VmConfig, vm_uuid
+from vhost_backend.daemon.keeping import VmKeep
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.vm import Vm
 
@@ -22,7 +23,7 @@ class FakeVm(SimpleNamespace):
     """A VM that serves a connection at once, unless it is to leave."""
 
     def __init__(self) -> None:
-        super().__init__(config=VmConfig("a", vm_uuid("a")), admits=True, accepted=[])
+        super().__init__(config=VmConfig("a", vm_uuid("a")), admits=True, accepted=[], keep=VmKeep("a"))
 
     async def serve(self, sock: socket.socket) -> bool:
         self.accepted.append(sock.fileno())

@@ -21,8 +21,12 @@ class ControlArea:
     :raise OSError: the host has no memfd.
     """
 
-    def __init__(self, size_bytes: int) -> None:
+    def __init__(self, size_bytes: int, fd: int | None = None) -> None:
+        """`fd`: an area that another daemon has made, which is taken over; None: makes one."""
         self.size_bytes = size_bytes
+        if fd is not None:
+            self.fd = fd
+            return
         self.fd = os.memfd_create("vgc-control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size_bytes)
@@ -38,6 +42,10 @@ class ControlArea:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def fileno(self) -> int:
+        """Descriptor of the file, which stays the area's."""
+        return self.fd
 
     def close(self) -> None:
         """Closes the file; does nothing the second time."""

@@ -133,6 +133,8 @@ class DaemonConfig:
     """Settings of VMs that do not have them; those of `vms` have been merged."""
     users: UserRange | None = None
     """Users of the VMs' sandboxed processes; None: the default range, if this host has it."""
+    text: str = field(default="", compare=False, repr=False)
+    """Text that all this was parsed from."""
 
 
 _KEYS_OF_FIELDS: Final = {
@@ -343,7 +345,7 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
     vms = _vms(problems, table.pop("vms", None), defaults, table.get("control") or ControlConfig())
     if problems.found:
         raise ConfigError(list(dict.fromkeys(problems.found)))
-    return DaemonConfig(vms=vms, defaults=defaults, **table)
+    return DaemonConfig(vms=vms, defaults=defaults, text=text, **table)
 
 
 def with_vms(config: DaemonConfig, more: Mapping[str, Mapping[str, Any]], source: str) -> DaemonConfig:

@@ -70,6 +70,15 @@ class Allotment:
         self._complained = False
         self.acknowledged = 0
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Number of the limits that the guest can read, the first that it could, and the one that it has acknowledged."""
+        return self.number, self._first, self.acknowledged
+
+    def restore(self, number: int, first: int, acknowledged: int) -> None:
+        """Goes on with the numbers of another daemon."""
+        self.number, self._first, self.acknowledged = number, first, acknowledged
+
     def end(self) -> None:
         """The guest is gone."""
         self.lose_worker()

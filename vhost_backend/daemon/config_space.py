@@ -102,6 +102,22 @@ class ChangeNotice:
         if channel is not None:
             channel.close()
 
+    @property
+    def channel(self) -> socket.socket | None:
+        """Socket on which the frontend reads, which stays ours; None: it has sent no socket."""
+        return self._channel
+
+    @property
+    def is_pending(self) -> bool:
+        """True if the guest has yet to be told."""
+        return self._pending
+
+    def restore(self, channel: Fd | None, *, pending: bool) -> None:
+        """Takes over the channel that another daemon had."""
+        if channel is not None:
+            self.set_channel(channel)
+        self._pending = pending
+
     def send(self) -> None:
         """Tells the guest that the configuration space has changed, now or as soon as it may be told."""
         self._pending = not self._may_be_sent()

@@ -38,6 +38,8 @@ from vhost_backend.daemon.migration import MigrationError
 from vhost_backend.daemon.served_vm import ServedVm
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.errors import VgcError
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
@@ -63,6 +65,12 @@ class DaemonVmControl:
 
     def begin(self, link: WorkerLink) -> AbstractContextManager[tuple[ControlSetup, tuple[int, ...]]]:
         return self.channels.begin(link)
+
+    def descriptors(self, link: WorkerLink) -> Mapping[str, HasFileno]:
+        return self.channels.descriptors(link)
+
+    def resume(self, link: WorkerLink, fds: dict[str, Fd]) -> None:
+        self.channels.resume(link, fds)
 
     def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:
         self.channels.serves(link, num_pes, rows)

@@ -146,9 +146,10 @@ class ForkServer:
         means = "workers load their modules by themselves, and share no memory of them"
         self._log.warning("fork_server_lost", reason=reason, means=means, again_after_s=RESTART_S)
         self._end()
-        self._again = asyncio.get_running_loop().call_later(RESTART_S, self._start_again)
+        self._again = asyncio.get_running_loop().call_later(RESTART_S, self.start_soon)
 
-    def _start_again(self) -> None:
+    def start_soon(self) -> None:
+        """Starts the server while the daemon goes on; until it is ready, workers start without it."""
         self._starting = asyncio.get_running_loop().create_task(self.start())
 
     def _end(self) -> None:

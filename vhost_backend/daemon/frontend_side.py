@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 from vhost_backend.daemon.config_space import ChangeNotice
+from vhost_backend.daemon.keeping import Told
 from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.vm_parts import VmParts
 from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.errors import FrontendError
 from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.memory import MemoryTable
+from vhost_backend.vhost_user.messages import VringAddr
+from vhost_backend.vhost_user.records import SessionRecord
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.vhost_user.vring import Vring
 
@@ -21,11 +24,11 @@ class FrontendSide:
     """Serves one frontend, from its connection to its end. The `Device` of the vhost-user session."""
 
     def __init__(
-        self, sock: socket.socket, vm: VmParts, make_slot: Callable[[Session, ChangeNotice], WorkerSlot]
+        self, connection: Connection, vm: VmParts, make_slot: Callable[[Session, ChangeNotice], WorkerSlot]
     ) -> None:
         """`make_slot` makes the slot of the guest's worker, which reads the session's memory table and rings."""
         self._vm = vm
-        self._session = Session(Connection(sock), self)
+        self._session = Session(connection, self)
         self._session.refused = self._log_refused
         self._notice = ChangeNotice(vm.log, self._may_send_notice)
         self.slot = make_slot(self._session, self._notice)
@@ -47,6 +50,27 @@ class FrontendSide:
         self._vm.region.forget()
         self._session.close()
         self._notice.close()
+
+    # ---- for a daemon that takes over ---------------------------------------------
+
+    def told(self) -> Told:
+        """The session and the channel for notices, for the next daemon."""
+        record, fds = self._session.record()
+        told: dict[str, HasFileno] = dict(fds)
+        if self._notice.channel is not None:
+            told["notice"] = self._notice.channel
+        return record, told
+
+    def restore(self, record: SessionRecord, fds: dict[str, Fd], *, has_notice: bool) -> None:
+        """Goes on where another daemon's frontend side was. To be called before `run`."""
+        self._notice.restore(fds.pop("notice", None), pending=has_notice)
+        self._session.restore(record, fds)
+        self._vm.region.choose(self._session.memory, self._running_rings())
+
+    @property
+    def has_notice(self) -> bool:
+        """True if the guest has yet to be told that the configuration space has changed."""
+        return self._notice.is_pending
 
     async def pass_on_quiesced(self) -> None:
         """Has the worker serve the running rings, or not, depending on whether the VM is quiesced now."""
@@ -114,16 +138,20 @@ class FrontendSide:
 
     async def _share_region(self) -> None:
         """Chooses the guest's region anew, and has the worker map it if it is another."""
-        rings = [vring.address for vring in self._session.vrings if vring.running and vring.address is not None]
-        if not self._vm.region.choose(self._session.memory, rings):
+        if not self._vm.region.choose(self._session.memory, self._running_rings()):
             return
         self.slot.abort_migration("the frontend changed the guest's region meanwhile")
+        await self.slot.until_resumed()
         if self.slot.serving is not None:
             await self.slot.serving.map_memory()
+
+    def _running_rings(self) -> list[VringAddr]:
+        return [vring.address for vring in self._session.vrings if vring.running and vring.address is not None]
 
     async def _worker_for(self, vring: Vring) -> ServingWorker | None:
         """Worker to pass a change of a ring on to; None: the next worker gets the change when it is ready."""
         await self.slot.make_way(f"the frontend changed vring {vring.index} meanwhile")
+        await self.slot.until_resumed()
         return self.slot.serving
 
     def _may_send_notice(self) -> bool:

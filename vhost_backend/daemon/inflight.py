@@ -72,7 +72,12 @@ class InflightMemory:
     :raise OSError: when the host has no memfd or no memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fd: int | None = None) -> None:
+        """`fd`: memory that another daemon has created, which is taken over; None: creates one."""
+        if fd is not None:
+            self.fd = fd
+            self._map = mmap.mmap(fd, SIZE_BYTES)
+            return
         self.fd = os.memfd_create("vgc-inflight", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, SIZE_BYTES)
@@ -90,6 +95,10 @@ class InflightMemory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def fileno(self) -> int:
+        """Descriptor of the memory, which stays ours."""
+        return self.fd
 
     def close(self) -> None:
         """Unmaps and closes; nothing happens the second time."""

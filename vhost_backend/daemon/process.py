@@ -41,6 +41,11 @@ WorkerCommand: TypeAlias = Callable[[VmConfig, int], Sequence[str] | Copying]
 EXIT_FATAL: Final = 86
 """Exit code of a worker that could not go on, VGC_EXIT_FATAL of vgc_engine.h."""
 
+EXIT_UNKNOWN: Final = 1 << 16
+"""In place of the exit code of a worker that an earlier daemon has started, and of which nobody has told it."""
+_STATUS_WAIT_S: Final = 0.2
+"""Longest time to wait for the exit status of such a worker."""
+
 KILL_GRACE_S: Final = 0.1
 """Time between SIGTERM, on which the launcher kills its worker's processes, and SIGKILL for the launcher itself."""
 
@@ -132,6 +137,51 @@ class _Copy:
         return code
 
 
+class _Orphan:
+    """A worker that an earlier daemon has started; as much of `subprocess.Popen` as is needed."""
+
+    def __init__(self, pid: int, pidfd: int, stderr: int) -> None:
+        """Takes `stderr` over; `pidfd` stays the caller's."""
+        self.pid = pid
+        self.stderr = os.fdopen(stderr, "rb", buffering=0)
+        self.status: int | None = None
+        """Wait status, once the keeper has told it."""
+        self._pidfd = pidfd
+
+    def poll(self) -> int | None:
+        if self.status is not None:
+            return os.waitstatus_to_exitcode(self.status)
+        return EXIT_UNKNOWN if _is_readable(self._pidfd, 0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """:raise subprocess.TimeoutExpired: it has not ended in time."""
+        _is_readable(self._pidfd, timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+        return code
+
+
+def _is_readable(fd: int, timeout_s: float | None) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Worker process of an earlier daemon: what this one has of it, and owns."""
+
+    pid: int
+    pidfd: int
+    sock: socket.socket
+    stderr: int
+    first_seq: int
+    """Number from which messages of this daemon count."""
+    watch: Callable[[int, Callable[[int], None]], None]
+    """Has a function called with the wait status of a process once it has ended."""
+
+
 class WorkerProcess:
     """Running worker process. `on_exit` is called once, from the loop, after the process has been reaped.
 
@@ -140,11 +190,12 @@ class WorkerProcess:
 
     def __init__(
         self,
-        command: Callable[[int], Sequence[str] | Copying],
+        command: Callable[[int], Sequence[str] | Copying] | Kept,
         on_exit: Callable[[], None],
         on_words: Callable[[], None],
     ) -> None:
-        """Starts the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's.
+        """Starts the process of `command`, which gets one end of a socket pair; the other, `self.sock`, is the caller's. Or
+        takes over one that an earlier daemon has started.
 
         :raise OSError: the host cannot start the process.
         :raise HostError: the host cannot isolate the process.
@@ -153,14 +204,21 @@ class WorkerProcess:
         self._on_exit = on_exit
         self._on_words = on_words
         self._tail = bytearray()
-        self.sock, self._process = _started(command)
+        self._process: subprocess.Popen[bytes] | _Copy | _Orphan
+        self._late: asyncio.TimerHandle | None = None
+        if isinstance(command, Kept):
+            self.sock, self.pidfd = command.sock, command.pidfd
+            self._process = orphan = _Orphan(command.pid, command.pidfd, command.stderr)
+            command.watch(orphan.pid, lambda status: self._on_told(orphan, status))
+        else:
+            self.sock, self._process = _started(command)
+            self.pidfd = os.pidfd_open(self._process.pid)
         self.pid = self._process.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        self._stderr: IO[bytes] = self._process.stderr  # type: ignore[assignment]  # it is a PIPE
-        os.set_blocking(self._stderr.fileno(), False)
-        self._pidfd = os.pidfd_open(self.pid)
-        self._loop.add_reader(self._stderr, self._read_stderr)
-        self._loop.add_reader(self._pidfd, self._reap)
+        self.stderr: IO[bytes] = self._process.stderr  # type: ignore[assignment]  # it is a PIPE
+        os.set_blocking(self.stderr.fileno(), False)
+        self._loop.add_reader(self.stderr, self._read_stderr)
+        self._loop.add_reader(self.pidfd, self._on_end)
 
     def kill(self) -> None:
         """Kills the process without waiting; `exited` follows within moments. Does nothing if it has exited."""
@@ -169,7 +227,8 @@ class WorkerProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if not self.exited.done():
-            signal.pidfd_send_signal(self._pidfd, number)
+            with contextlib.suppress(ProcessLookupError):  # the keeper has reaped it
+                signal.pidfd_send_signal(self.pidfd, number)
 
     def kill_and_reap(self) -> None:
         """Kills the process and waits for its end without the loop; a killed process does not take long."""
@@ -188,23 +247,37 @@ class WorkerProcess:
 
     def _read_stderr(self) -> None:
         """Drains the pipe, so that a worker that floods it neither blocks nor uses memory."""
-        data = self._stderr.read(STDERR_TAIL_BYTES * 4)
+        data = self.stderr.read(STDERR_TAIL_BYTES * 4)
         if data == b"":
-            self._loop.remove_reader(self._stderr)
+            self._loop.remove_reader(self.stderr)
         self._tail += data or b""
         del self._tail[:-STDERR_TAIL_BYTES]
         if data:
             self._on_words()
 
+    def _on_end(self) -> None:
+        if not isinstance(self._process, _Orphan):
+            self._reap()
+            return
+        self._loop.remove_reader(self.pidfd)
+        self._late = self._loop.call_later(_STATUS_WAIT_S, self._reap)  # the keeper reaps it, and tells
+
+    def _on_told(self, orphan: _Orphan, status: int) -> None:
+        orphan.status = status
+        if not self.exited.done():
+            self._reap()
+
     def _reap(self) -> None:
         code = self._process.poll()
         if code is None:
             return
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        if self._late is not None:
+            self._late.cancel()
+        self._loop.remove_reader(self.pidfd)
+        os.close(self.pidfd)
         self._read_stderr()
-        self._loop.remove_reader(self._stderr)
-        self._stderr.close()
+        self._loop.remove_reader(self.stderr)
+        self.stderr.close()
         self.exited.set_result(code)
         self._on_exit()
 
@@ -271,6 +344,8 @@ def describe_exit(code: int) -> str:
     """Describes an exit code in words."""
     if code == EXIT_FATAL:
         return f"ended itself (exit code {code}): the guest's code faulted or ran too long, or the GPU was lost"
+    if code == EXIT_UNKNOWN:
+        return "has ended, and the vgcd that had started it before"
     if code >= 0:
         return f"exited with {code}"
     try:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
 from msgspec import Meta
 
+from vhost_backend.daemon.records import ProgramNumbers
 from vhost_backend.daemon.state_files import replace_file
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import Logger
+from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.registration_messages import Signatures, digest_of
 from virtio_proto.schema import LIMITS
@@ -72,6 +76,10 @@ class Registrations:
         self._numbers: dict[bytes, int] = {}
         self._last = 0
         self._bytes = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when programs have been registered or forgotten."""
+        self._files: dict[int, Fd] = {}
+        """Files with programs that are not kept, for the next daemon."""
         for file in () if folder is None else _files_of(folder):
             self._read(file)
 
@@ -107,11 +115,14 @@ class Registrations:
         else:
             self.note_problem(number, "")
         if not keep or number in self._kept:
-            return number if number is not None else self._enter(program, digest)
+            number = number if number is not None else self._enter(program, digest)
+            self.on_change()
+            return number
         file = await asyncio.to_thread(self._write, program)  # which waits for the disk
         number = self._numbers.get(digest)  # the guest may have been restarted meanwhile
         number = number if number is not None else self._enter(program, digest)
         self._kept[number] = file
+        self.on_change()
         return number
 
     def remove(self, number: int) -> None:
@@ -125,6 +136,43 @@ class Registrations:
         file = self._kept.pop(number, None)
         if file is not None:
             self._delete(file)
+        self.on_change()
+
+    def told(self) -> tuple[ProgramNumbers, dict[str, HasFileno]]:
+        """Numbers of the programs, and files with those that are not kept in the folder."""
+        for number in [number for number in self._files if number not in self._programs or number in self._kept]:
+            self._files.pop(number).close()
+        for number, program in self._programs.items():
+            if number not in self._kept and number not in self._files:
+                self._files[number] = Fd(memfd.create("vgc-registered", codec.pack(program)))
+        digests = {number: digest for digest, number in self._numbers.items()}
+        record = ProgramNumbers(self._last, {number: digests[number] for number in self._programs})
+        return record, {str(number): fd for number, fd in self._files.items()}
+
+    def restore(self, record: ProgramNumbers, fds: dict[str, Fd]) -> None:
+        """Goes on with the programs and the numbers of another daemon's."""
+        kept = {program.digest: (program, self._kept[number]) for number, program in self._programs.items()}
+        self._programs.clear()
+        self._kept.clear()
+        self._numbers.clear()
+        self._bytes, self._last = 0, 0
+        for number, digest in record.programs.items():
+            file = fds.pop(str(number), None)
+            if file is not None:
+                program = codec.unpack(memfd.read(file.fileno(), _MAX_FILE_BYTES), RegisteredProgram, "a program")
+                self._files[number] = file
+            elif digest in kept:
+                program, self._kept[number] = kept[digest]
+            else:
+                continue
+            self._last = number - 1
+            self._enter(program, digest)
+        self._last = record.last
+
+    def keep_only(self, numbers: Collection[int]) -> None:
+        """Forgets programs that the guest has unregistered, as its worker says, without this daemon having heard of it."""
+        for number in [number for number in self._programs if number not in numbers]:
+            self.remove(number)
 
     def guest_restarts(self) -> None:
         """Forgets programs that are not kept."""

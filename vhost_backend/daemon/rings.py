@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import structs
 
 from vhost_backend.daemon.inflight import InflightMemory, Requests
@@ -27,6 +29,18 @@ class Rings:
     def any_started(self) -> bool:
         """True if a worker was told to start a ring since the device's reset."""
         return bool(self._starters)
+
+    @property
+    def starters(self) -> dict[int, int]:
+        """Generation of the workers that have started each ring."""
+        return dict(self._starters)
+
+    def restore(self, inflight: int, starters: Mapping[int, int], *, quiesced: bool) -> None:
+        """Takes over what another daemon had, and its in-flight memory."""
+        self.inflight.close()
+        self.inflight = InflightMemory(inflight)
+        self._starters = dict(starters)
+        self.quiesced = quiesced
 
     def forget(self) -> None:
         """Resets the device: nothing is in flight. A worker that still runs keeps the old in-flight memory."""

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
-from vhost_backend.config.daemon import DaemonConfig, VmConfig, with_vms, wrong_cores
+from vhost_backend.config.daemon import DaemonConfig, VmConfig, parse, with_vms, wrong_cores
 from vhost_backend.daemon.state_files import replace_file
 from vhost_backend.errors import ConfigError, HostError
+from vhost_backend.keeper.client import Kept, Put
 from virtio_proto.control.api import VmOrigin
 
 DEFAULT_STATE: Final = Path("/var/lib/vgcd")
 _FILE: Final = "added-vms.json"
 _VERSION: Final = 1
+_ENTRY: Final = "daemon"
+"""Key of the roll at the keeper."""
 _ALL: Final = 0
 """Number of processing elements that stands for all (`virtio_proto.control.verbs.vms.SetLimits`)."""
 _KEYS: Final = {"memory_bytes": "memory"}
@@ -133,6 +136,32 @@ def _with_limits(settings: Settings, limits: Mapping[str, int]) -> Settings:
     if quota.get("pes") == _ALL:
         del made["quota"]["pes"]
     return made | ({"deadline": f"{-(-limits['deadline_ns'] // _NS_PER_MS)}ms"} if "deadline_ns" in limits else {})
+
+
+def told(roll: Roll) -> Put:
+    """The roll as an entry at the keeper, for the daemon that takes over."""
+    record = {
+        "text": roll.base.text,
+        "vms": [vm.name for vm in roll.base.vms],
+        "added": {name: {"settings": vm.settings, "persists": vm.persists} for name, vm in roll.added.items()},
+        "limits": roll.limits,
+    }
+    return Put(_ENTRY, json.dumps(record).encode())
+
+
+def restored(kept: Mapping[str, Kept]) -> Roll | None:
+    """The roll that another daemon has left at the keeper; None: it has left none.
+
+    :raise ConfigError: this program does not take that daemon's configuration.
+    """
+    entry = kept.get(_ENTRY)
+    if entry is None:
+        return None
+    record = json.loads(entry.blob)
+    base = parse(record["text"], "the configuration of the vgcd before")
+    base = replace(base, vms=tuple(vm for vm in base.vms if vm.name in record["vms"]))
+    added = {name: AddedVm(vm["settings"], vm["persists"]) for name, vm in record["added"].items()}
+    return Roll(base, added, record["limits"])
 
 
 class VmStore:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vhost_backend import sockets
 from vhost_backend.config.daemon import VmConfig
@@ -71,7 +71,8 @@ class ServedVm:
         self._listens = False
         self._pause: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup
-        self._connections: dict[asyncio.Task[bool], socket.socket] = {}
+        self._connections: dict[asyncio.Task[bool], socket.socket | None] = {}
+        """Tasks that serve frontends, with their connections; None: the one that an earlier daemon has served."""
         self._waiting: list[socket.socket] = []
         """Connections that nobody serves yet."""
         self._passes_on = True
@@ -105,6 +106,8 @@ class ServedVm:
             return
         async with asyncio.TaskGroup() as self._tasks:
             waiting, self._waiting = self._waiting, []
+            if self.vm.keep.has_frontend:
+                self._attend(self.vm.serve_on())
             for connection in waiting:
                 self._connect(connection)
             if entrance.is_connected:
@@ -145,12 +148,17 @@ class ServedVm:
         self._listens, self._pause = False, None
 
     def _connect(self, connection: socket.socket) -> None:
-        task = self._tasks.create_task(self.vm.serve(connection))
+        self._attend(self.vm.serve(connection), connection)
+
+    def _attend(self, serving: Coroutine[Any, Any, bool], connection: socket.socket | None = None) -> None:
+        task = self._tasks.create_task(serving)
         self._connections[task] = connection
         task.add_done_callback(self._disconnect)
 
     def _disconnect(self, task: asyncio.Task[bool]) -> None:
         connection = self._connections.pop(task)
+        if connection is None:
+            return  # the keeper has it
         if task.cancelled() or task.exception() is not None or task.result():
             connection.close()  # of a task that was cancelled before its first step, too
         else:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,16 @@ from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.host_status import Ground
+from vhost_backend.daemon.keeping import VmKeep
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
-from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore
+from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore, told
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.daemon.worker_clock import CpuAlarms
+from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import ConfigError, HostError, VgcError
+from vhost_backend.keeper.client import Drop, Keeper, Kept, Put
 from vhost_backend.log import configure, get_logger
 from virtio_proto.control.api import VmOrigin
 
@@ -81,6 +85,15 @@ class Reload:
     """VMs that still have a frontend, whose end their removal or change waits for."""
 
 
+def import_modules(config: DaemonConfig) -> None:
+    """Imports modules that a daemon of `config` needs, and imports only then: for one whose turn comes later."""
+    if config.control.is_on:
+        importlib.import_module("vhost_backend.control.system")
+        importlib.import_module("vhost_backend.daemon.control_adapter")
+    for kind in {vm.engine.kind for vm in config.vms}:
+        engine_class("cpu" if kind == "auto" else kind)
+
+
 class Daemon:
     """Serves every VM of `config`, on the sockets in `handed_over` or else on those that it binds itself."""
 
@@ -102,6 +115,9 @@ class Daemon:
         retry_s: float = RETRY_S,
         ground: Ground | None = None,
         programs: Path | None = None,
+        roll: Roll | None = None,
+        keeper: Keeper | None = None,
+        kept: Mapping[str, Kept] | None = None,
     ) -> None:
         """Takes what lives as long as the daemon.
 
@@ -110,6 +126,9 @@ class Daemon:
         :param store: of added VMs; None: they end with the daemon.
         :param ground: what the host has; None: it is found now.
         :param programs: folder of programs that guests keep; None: none are kept.
+        :param roll: of which `config` is the configuration; None: it has no other VMs than that.
+        :param keeper: of what outlives the daemon; None: nothing does.
+        :param kept: what an earlier daemon has left with the keeper.
 
         :raise ConfigError: a key for firmware cannot be used.
         """
@@ -132,9 +151,11 @@ class Daemon:
         self._check = check
         self._store = store
         self._programs = programs
+        self._keeper = keeper
+        self._kept = dict(kept or {})
         self._left_out: dict[str, str] = {}
         """Reasons why VMs of the store were left out when the daemon started."""
-        self._roll = Roll(config)
+        self._roll = roll or Roll(config)
         self._retry_s = retry_s
         self._compiler = compiler
         self._engines = engines
@@ -176,8 +197,12 @@ class Daemon:
         :raise ConfigError: a VM has no socket.
         :raise HostError: a socket cannot be bound, or a VM has no quarters.
         """
-        self._program = asyncio.current_task()
+        self._program = program = asyncio.current_task()
+        assert program is not None
         async with contextlib.AsyncExitStack() as stack:
+            if self._keeper is not None:
+                self._keeper.attach(program.cancel)
+                stack.callback(self._keeper.end)
             stack.push_async_callback(self._compiler.close)
             stack.push_async_callback(self._engines.close)
             stack.callback(self._alarms.close)
@@ -189,9 +214,12 @@ class Daemon:
                 for vm in self.config.vms:
                     self._begin(vm)
                 self._restore()
-                self._log.info("serving", vms={vm.name: str(vm.socket or "handed over") for vm in self.config.vms})
+                sockets_of = {vm.name: str(vm.socket or "handed over") for vm in self.config.vms}
+                self._log.info("serving", vms=sockets_of, pid=os.getpid())
                 self._engines.begin(vm.engine for vm in self.config.vms)
-                if self._forks is not None:
+                if self._forks is not None and self._kept:
+                    self._forks.start_soon()  # frontends and guests are there already
+                elif self._forks is not None:
                     await self._forks.start()  # frontends wait at the sockets meanwhile
                 if self.control is not None:
                     await stack.enter_async_context(self.control.running())
@@ -199,6 +227,9 @@ class Daemon:
                 stack.callback(self._refuse_changes)
                 for name, served in self._served.items():
                     self._tasks.create_task(self._serve(served), name=name)
+                if self._keeper is not None:
+                    self._tell_roll()
+                    self._keeper.ready()
 
     def _begin(self, config: VmConfig) -> None:
         """Admits a VM with which the daemon starts."""
@@ -447,6 +478,7 @@ class Daemon:
             self._admit(item, entrances[item.vm.config.name])
         self._engines.begin(vm.engine for vm in (*added, *changed))
         self._roll, self.config = roll, config
+        self._tell_roll()
         late = [name for name, item in self._served.items() if item.is_leaving and item.vm.is_connected]
         waiting = [] if now else late  # a connection that was cut off just now has not ended yet
         for item in [item for item in self._served.values() if item.is_leaving and item.has_ended]:
@@ -459,6 +491,11 @@ class Daemon:
             later=later,
             waiting=tuple(waiting),
         )
+
+    def _tell_roll(self) -> None:
+        """Leaves the roll with the keeper, for the next daemon."""
+        if self._keeper is not None:
+            self._keeper.commit([told(self._roll)])
 
     async def _save(self, roll: Roll) -> None:
         """Has the VMs of `roll` that persist outlast the daemon, in place of those that did.
@@ -523,7 +560,30 @@ class Daemon:
         if config.socket is None:
             text = f"vms.{config.name}.socket is empty; allowed: an absolute path, or a socket in LISTEN_FDS"
             raise ConfigError([text])
-        return Entrance(sockets.bound(config.socket))
+        return self._entrance_at(config.socket)
+
+    def _entrance_at(self, path: Path) -> Entrance:
+        """Entrance at a path: the socket at which an earlier daemon has listened, or a new one.
+
+        :raise HostError: a socket cannot be bound.
+        """
+        if self._keeper is None:
+            return Entrance(sockets.bound(path))
+        key = f"listen{path}"
+        left = self._kept.pop(key, None)
+        listener = sockets.bound(path) if left is None or left.fd is None else sockets.left(path, left.fd.release())
+        keeper = self._keeper
+
+        @contextlib.contextmanager
+        def kept() -> Iterator[socket.socket]:
+            with listener as sock:
+                keeper.commit([Put(key, fd=sock)])
+                try:
+                    yield sock
+                finally:
+                    keeper.commit([Drop(key)])
+
+        return Entrance(kept())
 
     def _make(self, config: VmConfig) -> ServedVm:
         """Makes a VM, which nobody knows yet.
@@ -534,7 +594,11 @@ class Daemon:
         control = self._control_of(config)
         try:
             programs = None if self._programs is None else self._programs / str(config.uuid)
-            made = ServedVm(self._make_vm(self._house(config, lease), control=control, programs=programs), lease)
+            housed = self._house(config, lease)
+            if self._keeper is not None:
+                housed = replace(housed, quarters=replace(housed.quarters, keeper=self._keeper.pid))
+            keep = VmKeep(config.name, self._keeper, self._kept)
+            made = ServedVm(self._make_vm(housed, control=control, programs=programs, keep=keep), lease)
         except BaseException:
             lease.close()
             raise

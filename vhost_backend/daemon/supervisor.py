@@ -17,13 +17,13 @@ from typing import Final, Protocol
 from vhost_backend.cgroups.limits import Limits
 from vhost_backend.daemon.call_log import CallLog
 from vhost_backend.daemon.perf_map import PerfMap
-from vhost_backend.daemon.process import Copying, WorkerProcess, describe_exit, worker_of
+from vhost_backend.daemon.process import Copying, Kept, WorkerProcess, describe_exit, worker_of
 from vhost_backend.errors import HostError
 from vhost_backend.log import Logger
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.link import WorkerLink
-from vhost_backend.worker_protocol.protocol import CallListener, CodeNames, Ready, WorkerMessage
+from vhost_backend.worker_protocol.protocol import CallListener, CodeNames, Ready, Resumed, WorkerMessage
 
 KILL_WAIT_S: Final = 0.02
 """Within this time a killed process is gone, unless the kernel is busy tearing down its memory."""
@@ -174,6 +174,19 @@ class Supervisor:
         if self._worker is None and self._timer is None:
             self._spawn()
 
+    def resume(self, kept: Kept, generation: int, *, perf_maps: bool) -> WorkerLink:
+        """Takes over the worker of an earlier daemon, in place of `start`."""
+        self._wanted = True
+        self.generation = generation
+        worker = self._worker = self._watched(self._quarters, perf_maps, kept)
+        self._log.info("worker_taken_over", pid=worker.process.pid, generation=generation, guest=True)
+        return worker.link
+
+    @property
+    def process(self) -> WorkerProcess | None:
+        """The worker's process; None: there is no worker."""
+        return None if self._worker is None else self._worker.process
+
     async def stop(self) -> None:
         """Ends all workers; returns when they are reaped."""
         self._wanted = False
@@ -248,19 +261,27 @@ class Supervisor:
         :raise OSError, HostError: as `start_second`.
         """
         room = self._quarters.used_room("worker", launch.limits)
-        worker = _Worker(asyncio.get_running_loop().time(), room, may_name=launch.perf_maps)
         try:
-            worker.process = WorkerProcess(
-                lambda fd: launch.command(room, fd), lambda: self._on_exit(worker), lambda: self._on_words(worker)
-            )
+            return self._watched(room, launch.perf_maps, lambda fd: launch.command(room, fd))
         except (OSError, HostError):
             self._quarters.keep(room)
             raise
+
+    def _watched(
+        self, room: Quarters, may_name: bool, command: Callable[[int], Sequence[str] | Copying] | Kept
+    ) -> _Worker:
+        """Starts a process in `room`, or takes one over.
+
+        :raise OSError, HostError: as `start_second`.
+        """
+        worker = _Worker(asyncio.get_running_loop().time(), room, may_name=may_name)
+        worker.process = WorkerProcess(command, lambda: self._on_exit(worker), lambda: self._on_words(worker))
         worker.link = WorkerLink(
             worker.process.sock,
             lambda message, fds: self._on_message(worker, message, fds),
             lambda reason: self._on_lost(worker, reason),
             self._time_budget,
+            first_seq=command.first_seq if isinstance(command, Kept) else 0,
         )
         return worker
 
@@ -288,7 +309,7 @@ class Supervisor:
         if isinstance(message, CodeNames):
             self._name(worker, message)
             return
-        worker.served |= isinstance(message, Ready)
+        worker.served |= isinstance(message, Ready | Resumed)
         self._owner.worker_said(worker.link, message, fds)
 
     def _name(self, worker: _Worker, names: CodeNames) -> None:

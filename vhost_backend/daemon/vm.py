@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,10 @@ from vhost_backend.daemon.frontend_side import FrontendSide
 from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
+from vhost_backend.daemon.keeping import VmKeep
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker, worker_of
+from vhost_backend.daemon.records import ChoiceRecord, GuestRecord, ProgramNumbers, WorkerRecord
 from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
@@ -36,7 +38,12 @@ from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.daemon.worker_slot import WorkerSlot
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import get_logger
+from vhost_backend.vhost_user.connection import Connection
+from vhost_backend.vhost_user.records import SessionRecord
+from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.protocol import FunctionFigures, Stats
 from virtio_proto.control.api import AllotmentState
 
@@ -60,6 +67,7 @@ class Vm:
         shares: FairShares,
         control: VmControl | None = None,
         programs: Path | None = None,
+        keep: VmKeep | None = None,
     ) -> None:
         """Takes what outlives the VM's workers.
 
@@ -67,7 +75,9 @@ class Vm:
         :param alarms: of the daemon, and so `shares`.
         :param control: the control system's side of the VM; None: the daemon has no control system.
         :param programs: folder of programs that the guest has kept; None: none are kept.
+        :param keep: the VM's place at the keeper; None: the daemon has no keeper.
         """
+        self.keep = keep or VmKeep(config.name)
         self._control = control
         self._log = get_logger(vm=config.name)
         self.allotment = Allotment(config, self._log)
@@ -79,6 +89,7 @@ class Vm:
         self._history = History(
             Registrations(self._log, programs), known_calls=set() if config.sandbox == "permissive" else None
         )
+        self._history.registrations.on_change = self.keep.save
         self._lock = asyncio.Lock()
         self._has_waiter = False
         """True while a connection waits for the end of the served one."""
@@ -194,26 +205,114 @@ class Vm:
 
     async def _serve(self, sock: socket.socket) -> None:
         self._log.info("frontend_connected", guest=True)
-        engines = self._tools.engines
-        choice = await engines.choose(self.config)
+        connection = self.keep.connection(sock)
+        choice = await self._tools.engines.choose(self.config)
+        await self._attend(connection, choice, lambda frontend: frontend.slot.start())
+
+    async def _attend(self, connection: Connection, choice: Choice, begin: Callable[[FrontendSide], None]) -> None:
+        """Serves a frontend to its end; `begin` gives it a worker."""
         with contextlib.ExitStack() as promise:
-            promise.enter_context(engines.promised(choice))
+            promise.enter_context(self._tools.engines.promised(choice))
             parts = VmParts(
-                self.allotment, self._log, self.state, self._space, self._rings, self._region, self._control
+                self.allotment,
+                self._log,
+                self.state,
+                self._space,
+                self._rings,
+                self._region,
+                self._control,
+                self.keep,
             )
             make_slot = partial(WorkerSlot, parts, self._tools, history=self._history, choice=choice, promise=promise)
-            frontend = self._frontend = FrontendSide(sock, parts, make_slot)
+            frontend = self._frontend = FrontendSide(connection, parts, make_slot)
             try:
-                frontend.slot.start()
+                begin(frontend)
+                self.keep.add("session", frontend.told)
+                self.keep.add("worker", frontend.slot.told)
+                self.keep.add("guest", self._told)
+                self.keep.add("programs", self._history.registrations.told)
+                self.keep.go_on()
                 if self._control is not None:
                     self._control.connected(True)
                 await frontend.run()
             finally:
                 await self._end(frontend)
 
+    # ---- a frontend that another daemon has served -------------------------------------------------
+
+    async def serve_on(self) -> bool:
+        """Serves the frontend that an earlier daemon has served, from its next message on; True.
+
+        The worker of its guest has gone on meanwhile; one that has ended is replaced.
+        """
+        guest, session = self.keep.take("guest"), self.keep.take("session")
+        worker, programs = self.keep.take("worker"), self.keep.take("programs")
+        async with self._lock:
+            self._log.info("frontend_taken_over", guest=True)
+            self.keep.hold()
+            connection = self.keep.connection_again()
+            if guest is None or session is None:  # the earlier daemon had only just accepted it
+                choice = await self._tools.engines.choose(self.config)
+                await self._attend(connection, choice, lambda frontend: frontend.slot.start())
+                return True
+            record = codec.unpack(guest[0], GuestRecord, "the guest's record")
+            if programs is not None:
+                numbers = codec.unpack(programs[0], ProgramNumbers, "the programs' record")
+                self._history.registrations.restore(numbers, programs[1])
+            self._restore(record, guest[1])
+
+            def begin(frontend: FrontendSide) -> None:
+                self.allotment.restore(record.allotment, record.first_allotment, record.acknowledged)
+                has_notice = record.has_notice
+                state = codec.unpack(session[0], SessionRecord, "the session's record")
+                frontend.restore(state, session[1], has_notice=has_notice)
+                if worker is None:
+                    frontend.slot.start()
+                else:
+                    frontend.slot.resume(codec.unpack(worker[0], WorkerRecord, "the worker's record"), worker[1])
+
+            await self._attend(connection, record.choice.choice(self.config), begin)
+        return True
+
+    def _told(self) -> tuple[GuestRecord, dict[str, HasFileno]]:
+        """State that the guest relies on, for the next daemon."""
+        assert self._frontend is not None
+        history, cpu, gpu = self._history, self._history.cpu_time, self._history.gpu_time
+        done = history.compilations
+        number, first, acknowledged = self.allotment.numbers
+        record = GuestRecord(
+            ChoiceRecord.of(self._frontend.slot.choice),
+            history.generations.next,
+            self._rings.starters,
+            self._rings.quiesced,
+            number,
+            first,
+            acknowledged,
+            (cpu.used_ns, cpu.stray_ns),
+            (gpu.used_ns, gpu.held_ns, gpu.shared_ns, gpu.shared_of_ns),
+            (done.compiled, done.cached, done.failed, done.taken_ns),
+            history.stats,
+            self._frontend.has_notice,
+        )
+        return record, {"inflight": self._rings.inflight}
+
+    def _restore(self, record: GuestRecord, fds: dict[str, Fd]) -> None:
+        history = self._history
+        history.choice = record.choice.choice(self.config)
+        history.generations.next = record.next_generation
+        history.stats = record.stats
+        cpu, gpu, done = history.cpu_time, history.gpu_time, history.compilations
+        cpu.used_ns, cpu.stray_ns = record.cpu_ns
+        gpu.used_ns, gpu.held_ns, gpu.shared_ns, gpu.shared_of_ns = record.gpu_ns
+        done.compiled, done.cached, done.failed, done.taken_ns = record.compilations
+        self._rings.restore(fds.pop("inflight").release(), record.starters, quiesced=record.quiesced)
+
+    # ------------------------------------------------------------------------------------------------
+
     async def _end(self, frontend: FrontendSide) -> None:
         """Ends the workers and drops all state of a frontend and its guest."""
         self.state.enter(Runstate.DISCONNECTING)
+        self.keep.forget_frontend()
         frontend.close()
         await frontend.slot.stop()
         self._frontend = None
@@ -277,6 +376,7 @@ class Vm:
     async def quiesce(self, *, on: bool) -> None:
         """Stops taking new requests, in this and later workers, or takes them again. Requests in flight finish."""
         self._rings.quiesced = on
+        self.keep.save()
         if self._frontend is not None and self.is_connected:
             await self._frontend.pass_on_quiesced()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Final
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
+from vhost_backend.daemon.keeping import VmKeep
 from vhost_backend.daemon.process import WorkerCommand
 from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
@@ -51,6 +51,20 @@ _HELD: Final = ("memory_used_bytes", "num_contexts", "num_programs", "num_alloca
 
 
 @dataclass(slots=True)
+class Generations:
+    """Numbers of workers, from 1 on."""
+
+    next: int = 1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        number, self.next = self.next, self.next + 1
+        return number
+
+
+@dataclass(slots=True)
 class History:
     """Facts about the workers of a VM that outlast its frontends."""
 
@@ -67,7 +81,7 @@ class History:
     """Latest figures that a worker sent; None: no worker sent any yet."""
     compilations: CompileCounts = field(default_factory=CompileCounts)
     """Programs that workers asked for."""
-    generations: Iterator[int] = field(default_factory=lambda: count(1))
+    generations: Generations = field(default_factory=Generations)
 
     def worker_died(self) -> None:
         """Takes what the worker held out of the figures. Its counts stay until the next worker sends its own."""
@@ -88,6 +102,8 @@ class VmParts:
     region: GuestRegion
     control: VmControl | None
     """The control system's side of the VM; None: the daemon has no control system."""
+    keep: VmKeep
+    """The VM's place at the keeper."""
 
     @property
     def config(self) -> VmConfig:

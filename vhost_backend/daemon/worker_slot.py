@@ -6,7 +6,9 @@ worker gets all of it. A migration puts a second worker in the place of the firs
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -23,6 +25,7 @@ from vhost_backend.daemon.config_space import ChangeNotice
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.function_look import FunctionLook
 from vhost_backend.daemon.gpu_gate import Seats
+from vhost_backend.daemon.keeping import Told
 from vhost_backend.daemon.limit_keeper import LimitKeeper, limited
 from vhost_backend.daemon.migration import (
     HOLD_S,
@@ -34,19 +37,22 @@ from vhost_backend.daemon.migration import (
     check_target,
     forget,
 )
-from vhost_backend.daemon.process import host_view
+from vhost_backend.daemon.process import Kept, host_view
+from vhost_backend.daemon.records import ChoiceRecord, WorkerRecord
 from vhost_backend.daemon.runstate import Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.supervisor import Launch, Supervisor, WorkerEnd
 from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_watch import WorkerWatch
 from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
-from vhost_backend.worker_protocol import codec, sources
+from vhost_backend.worker_protocol import codec, protocol, sources
 from vhost_backend.worker_protocol.link import SETUP_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
+from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     CallListener,
@@ -57,12 +63,20 @@ from vhost_backend.worker_protocol.protocol import (
     HostProgram,
     Log,
     Ready,
+    Resumed,
     Stats,
     VringBroken,
     WorkerMessage,
 )
 from vhost_backend.worker_protocol.registration_messages import Register, Unregister
 from virtio_proto.schema import EngineKind, Status
+
+RESUME_WAIT_S: Final = 0.1
+"""Longest time that the frontend waits for a worker that was taken over."""
+
+MAX_TAKEOVERS: Final = 1 << 11
+SEQ_BITS: Final = 20
+"""Messages of one daemon to a worker that it has taken over are told from another's by the bits of their numbers above these."""
 
 STILLBORN_UNTIL_FALLBACK: Final = 3
 """Workers in a row that end before they are ready; after so many, `auto` takes the engine for hosts without a GPU."""
@@ -98,6 +112,17 @@ class _Migrating:
 
 _Now: TypeAlias = _Waiting | ServingWorker | _Migrating
 """Object of the VM's state; a `ServingWorker` alone is that of READY and UNRESPONSIVE."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """Descriptor that something else owns."""
+
+    owner: object
+    number: int
+
+    def fileno(self) -> int:
+        return self.number
 
 
 class WorkerSlot:
@@ -143,6 +168,18 @@ class WorkerSlot:
         )
         self._look = FunctionLook()
         self._now: _Now = _Waiting()
+        self._link: WorkerLink | None = None
+        """Link to the worker that the supervisor has started last, or that a migration has put in its place."""
+        self._files: Sequence[Fd] = ()
+        """Source files of that worker."""
+        self._ready: Ready | None = None
+        """Words of the worker that serves when it was ready."""
+        self._silent: WorkerLink | None = None
+        """Link to a worker that was taken over and has not said `Resumed`: its requests are another daemon's."""
+        self._resuming: Answer | None = None
+        """Answer of a worker that is being taken over."""
+        self._takeovers = 0
+        """Daemons that have taken that worker over."""
         self._coming: ServingWorker | None = None
         """Worker that is ready, and gets the registered programs."""
         self._limits: LimitKeeper | None = None
@@ -174,6 +211,11 @@ class WorkerSlot:
     def migration(self) -> Migration | None:
         return self._now.attempt if isinstance(self._now, _Migrating) else None
 
+    @property
+    def choice(self) -> Choice:
+        """Present choice of an engine."""
+        return self._choice
+
     def start(self) -> None:
         """Starts a worker and keeps one running. Without an engine the guest still sees the device and its health."""
         if self._choice.problem:
@@ -181,6 +223,88 @@ class WorkerSlot:
         else:
             self._vm.state.enter(Runstate.STARTING)
             self._supervisor.start()
+
+    # ---- for a daemon that takes over ---------------------------------------------
+
+    def told(self) -> Told:
+        """The present worker, for the next daemon; a migration's second one would not be of use to it."""
+        process, link = self._supervisor.process, self._link
+        if process is None or link is None or link.closed or self._vm.config.sandbox == "permissive":
+            return None  # a permissive filter's listener cannot be taken over
+        files = {f"source{number}": file for number, file in enumerate(self._files)}
+        fds: dict[str, HasFileno] = {"link": link, "pidfd": _Number(process, process.pidfd), "stderr": process.stderr}
+        if self._vm.control is not None:
+            fds |= self._vm.control.descriptors(link)
+        record = WorkerRecord(
+            process.pid,
+            self._supervisor.generation,
+            self._takeovers,
+            ChoiceRecord.of(self._set_up),
+            self._arena,
+            self._given.quota,
+            self._given.deadline_ns,
+            None if self.serving is None else self._ready,
+            self._vm.space.region_device_address,
+        )
+        return record, {**files, **fds}
+
+    def resume(self, record: WorkerRecord, fds: dict[str, Fd]) -> None:
+        """Takes over the worker of an earlier daemon, in place of `start`."""
+        vm, config = self._vm, self._vm.config
+        vm.state.enter(Runstate.STARTING)
+        self._takeovers = record.takeovers + 1
+        self._arena = record.arena
+        self._given = replace(config, quota=record.given, deadline_ns=record.given_deadline_ns)
+        self._set_up = record.set_up.choice(self._given)
+        first_seq = self._takeovers % MAX_TAKEOVERS + 1 << SEQ_BITS
+        link_socket = socket.socket(fileno=fds.pop("link").release())
+        keeper = vm.keep.keeper
+        assert keeper is not None
+        kept = Kept(
+            record.pid,
+            fds.pop("pidfd").release(),
+            link_socket,
+            fds.pop("stderr").release(),
+            first_seq,
+            keeper.watch_exit,
+        )
+        perf_maps = bool(self._set_up.config.engine.options.get("perf_maps"))
+        link = self._link = self._supervisor.resume(kept, record.generation, perf_maps=perf_maps)
+        self._files = self._sources[link] = tuple(fds.pop(f"source{number}") for number in range(NUM_SOURCES))
+        if vm.control is not None:
+            vm.control.resume(link, fds)
+        if self._set_up.gpu is not None:
+            vm.log.warning("gpu_gate_missing", means="the VM's launches take no turns", why="another vgcd had made it")
+        self._silent = link
+        self._resuming = link.post(protocol.Resume, timeout_s=SETUP_TIMEOUT_S)
+        if record.ready is not None:  # to the guest, nothing has changed
+            vm.space.region_device_address = record.region_address
+            self._go_on(link, record.ready)
+
+    async def until_resumed(self) -> None:
+        """Waits for a worker that was taken over, but not for long: one that does not answer is replaced."""
+        if self._resuming is None or self._resuming.done():
+            return
+        await asyncio.wait([self._resuming], timeout=RESUME_WAIT_S)
+        if not self._resuming.done():
+            await self.replace("it did not answer the vgcd that has taken it over")
+
+    def _go_on(self, link: WorkerLink, ready: Ready) -> None:
+        worker = self._serve_by(link, ready, self._set_up)
+        self._vm.space.generation = self._supervisor.generation
+        self._enter(Runstate.READY, worker)
+
+    def _on_resumed(self, link: WorkerLink, resumed: Resumed) -> None:
+        if self._vm.state.is_ending or link is not self._silent:
+            return
+        self._silent = None
+        if self.serving is None:
+            self._on_ready(link, resumed.ready)  # the daemon before may not have told it of the rings
+        else:
+            self._history.registrations.keep_only(resumed.programs)
+        self._vm.keep.save()
+
+    # ----------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Ends a migration and all workers. Only when the frontend is gone."""
@@ -343,12 +467,14 @@ class WorkerSlot:
         assert isinstance(self._now, _Migrating)  # a migration that was aborted does not commit
         self._now.worker.close()
         self._supervisor.adopt_second()
+        self._link, self._takeovers, self._files, self._set_up = link, 0, self._sources[link], target
         self._seats.leave_ended()
         self._promise.close()
         self._promise.enter_context(self._tools.engines.promised(target))
         self._given = self._given_second
         self._adopt(limited(target, self._given, self._vm.config))
         self._now = _Migrating(self._serve_by(link, ready, target), self._now.attempt)
+        self._vm.keep.save()
 
     def go_on(self, link: WorkerLink) -> Sequence[Answer]:
         """Starts nothing if the worker or the frontend has gone meanwhile: their ends have been handled."""
@@ -358,11 +484,14 @@ class WorkerSlot:
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
+        self._link, self._takeovers = link, 0
         self._vm.rings.inflight.stamp()
         self._arena = worker_messages.choose_arena(self._vm.config)
         self._given = self._vm.config
         self._set_up = self._choice
         self._send_setup(link, self._choice).add_done_callback(self._on_setup_answered)
+        self._files = self._sources[link]
+        self._vm.keep.save()
 
     def _send_setup(self, link: WorkerLink, choice: Choice) -> Answer:
         gate = () if choice.gpu is None else self._seats.take(link, choice.gpu.uuid)
@@ -385,12 +514,12 @@ class WorkerSlot:
                 self._now.complaint = ack.error
 
     def worker_said(self, link: WorkerLink, message: WorkerMessage, fds: tuple[int, ...]) -> None:
-        if self.migration is not None and self.migration.takes(link, message):
+        if self._is_for_another(link, message):
             codec.close_fds(fds)
             return
         match message:
-            case Ready():
-                self._on_ready(link, message)
+            case Ready() | Resumed():
+                self._on_begin(link, message)
             case Compile() | HostProgram() | Register() | Unregister():
                 self._on_program(message)
             case VringBroken(index, reason):
@@ -404,6 +533,24 @@ class WorkerSlot:
                     self._vm.control.marked(message)
             case Ack() | Measured() | Saved() | CallListener() | CodeNames():
                 pass  # a link settles acks, a migration takes its own, the supervisor others
+
+    def _is_for_another(self, link: WorkerLink, message: WorkerMessage) -> bool:
+        """True if a migration takes a message; or a worker that was taken over has said something to the daemon before, which
+        it says to this one again.
+        """
+        if self.migration is not None and self.migration.takes(link, message):
+            return True
+        if link is not self._link or not self._takeovers:
+            return False
+        return isinstance(message, Ready) or (
+            link is self._silent and isinstance(message, Compile | HostProgram | Register)
+        )
+
+    def _on_begin(self, link: WorkerLink, message: Ready | Resumed) -> None:
+        if isinstance(message, Ready):
+            self._on_ready(link, message)
+        else:
+            self._on_resumed(link, message)
 
     def _on_program(self, message: Compile | HostProgram | Register | Unregister) -> None:
         worker = self.serving
@@ -422,6 +569,7 @@ class WorkerSlot:
             self._look.on_functions(message)
             return
         self._history.stats = message
+        self._vm.keep.save()
         if self._limits is not None:
             self._limits.on_stats(message)
 
@@ -441,6 +589,7 @@ class WorkerSlot:
         worker.replay()
         self._enter(Runstate.READY, worker)
         self._notice.send()
+        self._vm.keep.save()
 
     def _serve_by(self, link: WorkerLink, ready: Ready, choice: Choice) -> ServingWorker:
         """Makes a worker that is ready, and was set up for `choice`, the one that the control system and the guest see."""
@@ -448,6 +597,7 @@ class WorkerSlot:
         if vm.control is not None:
             num_pes = ready.control_pes or ready.num_pes
             vm.control.serves(link, num_pes, rows=max(num_pes, ready.control_rows))
+        self._ready = ready
         vm.space.engine_name = ready.engine_name
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
@@ -510,6 +660,7 @@ class WorkerSlot:
         self._seats.leave_ended()
         self.abort_migration("the first worker died")
         self._report_lost(end)
+        self._link, self._files = None, ()
         waiting = self._await_worker()
         waiting.stillborn += not end.has_served
         if self._vm.state.is_ending:
@@ -526,6 +677,7 @@ class WorkerSlot:
         elif self._vm.state.now is not Runstate.STARTING:
             self._vm.state.enter(Runstate.RECOVERING)
             self._notice.send()
+        self._vm.keep.save()
 
     def _report_lost(self, end: WorkerEnd) -> None:
         """Logs the last words of a worker that is gone, and passes them on to the control system."""

@@ -117,7 +117,7 @@ class WorkerWatch:
     def _bound_elements(self, pid: int, group: Cgroup) -> None:
         try:
             bound_elements(worker_of(pid), group, self._vm.space.pes)
-        except ProcessLookupError:
+        except (FileNotFoundError, ProcessLookupError):
             pass  # the worker has just ended
         except OSError as error:
             self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))

@@ -67,6 +67,8 @@ class LaunchSpec:
     oom_score: int = 0
     quarters: Quarters = NOWHERE
     """Control group that the job joins, and its user (None: when we are root, `UNPRIVILEGED_ID`, else our own)."""
+    lifeline_pid: int | None = None
+    """Process with which the job ends; None: the launcher's parent."""
     nice: int = 0
     """Added to the job's nice value, also to that of its session, where the kernel shares processors among sessions
     (autogroup). Below 0 only as `vhost_backend.cgroups.weights.least_nice` allows."""
@@ -128,14 +130,14 @@ def command(
     """Builds the launcher's command line.
 
     With a `report_fd` the launcher reports there and exits with 0; without, it ends as the job did. The job is
-    killed when `lifeline_fd` hangs up or, without that, when the launcher's parent dies. Without isolation
+    killed when `lifeline_fd` hangs up or, without that, when the launcher's parent or the spec's process ends. Without isolation
     `work_path` is the work directory, if the job needs one.
 
     :raise HostError: the launcher is missing, or a program that gives the job its user.
     """
     arguments: list[str] = [str(launcher_path())]
     arguments += _optional("report-fd", report_fd)
-    arguments += ["--with-parent"] if lifeline_fd is None else [f"--lifeline-fd={lifeline_fd}"]
+    arguments.append(_lifeline(spec, lifeline_fd))
     arguments += _root_arguments(spec) if isolate else ["--no-isolation"]
     arguments += _user_arguments(spec.quarters.user) if isolate else []
     if spec.quarters.cgroup is not None:
@@ -154,6 +156,13 @@ def command(
     arguments += _optional("oom-score", spec.oom_score)
     arguments += _optional("nice", spec.nice)
     return (*arguments, "--", *spec.argv)
+
+
+def _lifeline(spec: LaunchSpec, fd: int | None) -> str:
+    """Argument that says with what the job ends."""
+    if fd is not None:
+        return f"--lifeline-fd={fd}"
+    return "--with-parent" if spec.lifeline_pid is None else f"--with-pid={spec.lifeline_pid}"
 
 
 def inherited_fds(spec: LaunchSpec) -> tuple[int, ...]:

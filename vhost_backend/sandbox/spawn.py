@@ -77,6 +77,7 @@ def worker_command(
         oom_score=_OOM_SCORE,
         quarters=quarters,
         nice=quarters.nice,
+        lifeline_pid=quarters.keeper,
     )
     return command(spec, isolate=isolate)
 

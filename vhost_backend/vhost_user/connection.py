@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from vhost_backend.errors import FrontendError
 from vhost_backend.fds import FdBag
@@ -36,8 +36,29 @@ class Message:
         self.fds.close()
 
 
-class Connection:
-    """Frames messages on `sock`, which it owns from now on. A context manager."""
+class Connection(Protocol):
+    """Connection to a frontend, as a session uses it."""
+
+    async def receive(self) -> Message | None:
+        """Receives the next message; None when the frontend closed the connection between two messages.
+
+        :raise FrontendError: the message is malformed, or the connection ended in the middle of it. The
+            stream cannot be trusted after that. Its descriptors are closed.
+        """
+        ...
+
+    async def answer(self, data: bytes) -> None:
+        """Ends the message that was received last, of which all consequences count now: sends `data`, if there is any.
+
+        :raise OSError: the frontend is gone.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class SocketConnection:
+    """Frames messages on `sock`, which it owns from now on. A context manager. Implements `Connection`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -56,12 +77,12 @@ class Connection:
                 return None
             header = messages.parse_header(raw)
             body = await self._read(header.size_bytes, fds, header.request.name, may_end=False)
-            return Message(header, messages.parse_payload(header, body, len(fds)), fds)
+            return parsed(header, body, fds)
         except BaseException:
             fds.close()
             raise
 
-    async def send(self, data: bytes) -> None:
+    async def answer(self, data: bytes) -> None:
         """Sends all of `data`.
 
         :raise OSError: the frontend is gone.
@@ -84,7 +105,7 @@ class Connection:
             if not part and may_end and not data:
                 break
             if not part:
-                raise FrontendError(what, "bytes before the connection ended", len(data), str(size))
+                raise ended_early(what, len(data), size)
             data += part
         return bytes(data)
 
@@ -100,8 +121,7 @@ class Connection:
             else:
                 fds.extend(numbers)
                 if flags & socket.MSG_CTRUNC or len(fds) > messages.MAX_FDS:
-                    allowed = f"at most {messages.MAX_FDS}"
-                    raise FrontendError(what, "number of fds", f"more than {messages.MAX_FDS}", allowed)
+                    raise too_many_fds(what)
                 return part
 
     def close(self) -> None:
@@ -114,6 +134,24 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def parsed(header: messages.Header, body: bytes, fds: FdBag) -> Message:
+    """The message, which owns `fds` from now on.
+
+    :raise FrontendError: the payload, or the number of descriptors, is wrong for such a message.
+    """
+    return Message(header, messages.parse_payload(header, body, len(fds)), fds)
+
+
+def ended_early(what: str, size_bytes: int, wanted_bytes: int) -> FrontendError:
+    """The error for a connection that has ended in the middle of `what`."""
+    return FrontendError(what, "bytes before the connection ended", size_bytes, str(wanted_bytes))
+
+
+def too_many_fds(what: str) -> FrontendError:
+    """The error for more descriptors than any message has."""
+    return FrontendError(what, "number of fds", f"more than {messages.MAX_FDS}", f"at most {messages.MAX_FDS}")
 
 
 async def _ready(sock: socket.socket, add: Callable[..., Any], remove: Callable[[socket.socket], bool]) -> None:

@@ -12,7 +12,7 @@ A session checks every message against that state and calls its `Device` with th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from vhost_backend.errors import FrontendError
@@ -35,6 +35,7 @@ from vhost_backend.vhost_user.messages import (
     VringFd,
     VringState,
 )
+from vhost_backend.vhost_user.records import SessionRecord, record_of_vring, restored_vring
 from vhost_backend.vhost_user.vring import Vring
 
 MAX_RING_SIZE: Final = 1 << 15  # [virtio 1.3 §2.7]
@@ -121,6 +122,34 @@ class Session:
         for vring in self.vrings:
             vring.close()
 
+    # ---- for a daemon that takes over ---------------------------------------------
+
+    def record(self) -> tuple[SessionRecord, dict[str, Fd]]:
+        """The state between two messages, and its descriptors, which stay the session's."""
+        fds = {f"m{number}": entry.fd for number, entry in enumerate(self.memory)}
+        for vring in self.vrings:
+            for name in ("kick", "call", "err"):
+                fd: Fd | None = getattr(vring, name)
+                if fd is not None:
+                    fds[f"{name}{vring.index}"] = fd
+        regions = tuple(
+            (entry.region.gpa, entry.region.uva, entry.region.size_bytes, entry.region.offset_bytes)
+            for entry in self.memory
+        )
+        vrings = tuple(record_of_vring(vring) for vring in self.vrings)
+        return SessionRecord(int(self.acked_features), int(self.acked_protocol_features), regions, vrings), fds
+
+    def restore(self, record: SessionRecord, fds: Mapping[str, Fd]) -> None:
+        """Takes over the state, and the descriptors, that another daemon's session had. To be called first."""
+        self.acked_features = VirtioFeature(record.features)
+        self.acked_protocol_features = ProtocolFeature(record.protocol_features)
+        for number, (gpa, uva, size, offset) in enumerate(record.regions):
+            region = Region(messages.Gpa(gpa), size, messages.Uva(uva), offset)
+            self.memory.add("restored", MappedRegion(region, fds[f"m{number}"]))
+        self.vrings = [restored_vring(index, one, fds) for index, one in enumerate(record.vrings)]
+
+    # ----------------------------------------------------------------------------------------------
+
     async def _serve(self, message: Message) -> None:
         """Handles one message and sends its reply, if it needs one."""
         request, need_reply = message.header.request, message.header.need_reply
@@ -138,8 +167,7 @@ class Session:
             status = 1
         if reply is None and need_reply:
             reply = messages.u64(status)
-        if reply is not None:
-            await self._connection.send(messages.build_reply(request, reply))
+        await self._connection.answer(b"" if reply is None else messages.build_reply(request, reply))
 
     def _may_need_reply(self, message: Message) -> bool:
         """True if REPLY_ACK is negotiated. Linux as the frontend asks for a reply to the message that negotiates it."""

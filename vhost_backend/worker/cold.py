@@ -99,8 +99,8 @@ class _Load:
     """PROGRAM_LOAD that is under way."""
 
     request: ColdRequest
-    source_number: int
-    """File that carries the source."""
+    asked: Compile
+    """Request to the daemon, with the number of the file that carries the source."""
     to_register: Candidate | None
     """None: the program is the context's."""
 
@@ -163,6 +163,13 @@ class ColdServer:
         is_loading = self._compiling or self._waiting
         return bool(is_loading or self.registrations.is_busy() or self._host_programs.is_busy())
 
+    def ask_again(self) -> None:
+        """Asks another daemon for all that the one before has not answered."""
+        for load in self._compiling.values():
+            self._send(load.asked)
+        self._host_programs.ask_again()
+        self.registrations.ask_again()
+
     def restore(self, message: Restore, fds: tuple[int, ...], ack: Callable[[int, str], None]) -> None:
         """Registers a program that an earlier worker had, and then acknowledges the message, or says why it could not.
 
@@ -192,7 +199,7 @@ class ColdServer:
         elif not answer.ok:
             close_fds(fds)
             self._reply(load.request, answer.log.encode(), Status.COMPILE_FAILED, full_bytes=answer.log_bytes)
-            self._free_source(load.source_number)
+            self._free_source(load.asked.source)
         elif load.to_register is not None:
             self._register(load, load.to_register, answer.log, fds[0])
             close_fds(fds)
@@ -234,7 +241,7 @@ class ColdServer:
         source = self._plane.read(request.token, start + body.options_len, body.source_len)
         number = self._number()
         message = Compile(number, request.context, body.kind, options, self._sources.write(source))
-        self._compiling[number] = _Load(request, message.source, _candidate(body, options, source, message.source))
+        self._compiling[number] = _Load(request, message, _candidate(body, options, source, message.source))
         self._send(message)
 
     def _number(self) -> int:
@@ -248,7 +255,7 @@ class ColdServer:
             entry = self.programs.add(load.request.engine_context, image_fd, os.fstat(image_fd).st_size)
             self._reply(load.request, program_table(entry, log), value=entry.id)
         finally:
-            self._free_source(load.source_number)
+            self._free_source(load.asked.source)
 
     def _register(self, load: _Load, candidate: Candidate, log: str, image_fd: int) -> None:
         """Registers an image. The daemon needs the file of its source until then."""
@@ -258,7 +265,7 @@ class ColdServer:
                 self._plane.complete(load.request.token, result.status, text=str(result))
             else:
                 self._reply(load.request, program_table(result, log), value=result.id)
-            self._free_source(load.source_number)
+            self._free_source(load.asked.source)
 
         self.registrations.register(candidate, image_fd, done)
 

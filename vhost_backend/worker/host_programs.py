@@ -45,6 +45,11 @@ class HostPrograms:
             self._asked[request] = name
             self._link.send(HostProgram(request, name))
 
+    def ask_again(self) -> None:
+        """Asks another daemon for the programs that the one before has not answered."""
+        for request, name in self._asked.items():
+            self._link.send(HostProgram(request, name))
+
     def on_program(self, answer: Program, fds: tuple[int, ...]) -> bool:
         """Handles the daemon's answer, and takes `fds` over; false: it answers something else."""
         name = self._asked.pop(answer.request, None)

@@ -100,8 +100,9 @@ def _set_up(daemon: socket.socket, setup: Setup, inflight_fd: int, *more_fds: in
         # An exception here usually means that the sandbox's limits are too tight; stderr is /dev/null by now, so the
         # text goes to the daemon.
         raise SetupError(repr(error)) from error
-    protocol.send_to_daemon(daemon, _ready(engine, _describe(report)))
-    loop = MainLoop(daemon, engine, plane, sources)
+    ready = _ready(engine, _describe(report))
+    protocol.send_to_daemon(daemon, ready)
+    loop = MainLoop(daemon, engine, plane, sources, ready)
     if attachment is not None:
         _use_control_system(loop, attachment, engine)
     return loop

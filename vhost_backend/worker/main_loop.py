@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import socket
@@ -36,6 +37,9 @@ from vhost_backend.worker_protocol.protocol import (
     MemTable,
     Ping,
     Program,
+    Ready,
+    Resume,
+    Resumed,
     Shutdown,
     Stats,
     VringBroken,
@@ -58,8 +62,12 @@ _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 class MainLoop:
     """Serves the daemon's socket and the data plane's notifications on the calling thread."""
 
-    def __init__(self, daemon: socket.socket, engine: Engine, plane: DataPlane, sources: SourceFiles) -> None:
+    def __init__(
+        self, daemon: socket.socket, engine: Engine, plane: DataPlane, sources: SourceFiles, ready: Ready
+    ) -> None:
+        """`ready`: what the daemon was told when the worker was."""
         self._daemon = daemon
+        self._ready = ready
         self._plane = plane
         self._cold = ColdServer(engine, plane, self._send, sources)
         self._migrator = Migrator(
@@ -73,6 +81,10 @@ class MainLoop:
         self._stats = StatsReporter(plane, self._send)
         self._pings = PingQueue(plane, self.ack)
         self._running = True
+        self._rings: set[int] = set()
+        """Rings that run."""
+        self._resumed: set[int] = set()
+        """Rings that an earlier daemon has started, and this one has not yet."""
         self._system: ControlSystem | None = None
         self._no_system = "the VM has no control system"
 
@@ -150,6 +162,8 @@ class MainLoop:
                 self._cold.restore(message, fds, self.ack)
             case Ping():
                 self._pings.add(message)
+            case Resume():
+                self._resume(message.seq)
             case Shutdown():
                 self._running = False
             case MigrationHold() | MigrationMeasure() | MigrationSave() | MigrationLoad() | MigrationRelease():
@@ -158,6 +172,18 @@ class MainLoop:
                 self._command(message, fds)
             case _:
                 self._answer(message.seq, lambda: self._do(message, fds))
+
+    def _resume(self, seq: int) -> None:
+        self._migrator.give_up()
+        self._resumed = set(self._rings)
+        numbers = tuple(registration.number for registration, _entry in self._cold.registrations)
+        self._send(Resumed(self._ready, numbers))
+        self._cold.ask_again()
+        self._stats.report()
+        if self._system is None:
+            self.ack(seq)
+        else:
+            self._system.start_over(lambda: self.ack(seq))
 
     def _command(self, message: ControlMessage, fds: tuple[int, ...]) -> None:
         if self._system is not None:
@@ -188,7 +214,7 @@ class MainLoop:
                 finally:
                     codec.close_fds(fds)
             case VringStart():
-                plane.start_queue(message, _ring_fds(message, fds))
+                self._start_ring(message, _ring_fds(message, fds))
             case VringCall():
                 plane.set_call(message.index, *(fds or (-1,)))
             case VringKick():
@@ -196,6 +222,8 @@ class MainLoop:
             case VringEnable():
                 plane.enable_queue(message.index, message.enabled)
             case VringStop():
+                self._rings.discard(message.index)
+                self._resumed.discard(message.index)
                 return plane.stop_queue(message.index)
             case LookAtFunctions():
                 self._send(_functions(plane))
@@ -206,6 +234,23 @@ class MainLoop:
                 codec.close_fds(fds)
                 raise codec.ProtocolError(f"{message.TYPE} again; allowed: only first")
         return 0
+
+    def _start_ring(self, message: VringStart, fds: RingFds) -> None:
+        """Starts a ring; one that an earlier daemon has started goes on, with these descriptors.
+
+        :raise DataPlaneError: the data plane refuses.
+        """
+        index = message.index
+        if index not in self._resumed:
+            self._plane.start_queue(message, fds)
+            self._rings.add(index)
+            return
+        self._resumed.discard(index)
+        self._plane.set_kick(index, fds.kick)
+        self._plane.set_call(index, fds.call)
+        if fds.err >= 0:
+            os.close(fds.err)  # it is the one that the ring has
+        self._plane.enable_queue(index, message.enabled)
 
 
 def _functions(plane: DataPlane) -> Functions:

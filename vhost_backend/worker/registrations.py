@@ -85,6 +85,7 @@ class _Asked:
 
     waiting: _Waiting
     entry: LoadedEntry
+    message: Register
     is_new: bool
     """It has loaded the program."""
 
@@ -158,6 +159,11 @@ class Registrations:
                     f"register it anew. The reason: {registration.problem}",
                 )
         return None
+
+    def ask_again(self) -> None:
+        """Asks another daemon for what the one before has not answered."""
+        if self._asked is not None:
+            self._link.send(self._asked.message)
 
     # ---- for the daemon --------------------------------------------------------------------------
 
@@ -262,19 +268,17 @@ class Registrations:
             self._end(waiting, error)
             return
         self._request = self._request % _MAX_REQUEST + 1
-        self._asked = _Asked(waiting, entry, is_new=is_new)
-        signatures = tuple(signature_of(function.info) for function in entry.functions[:MAX_SIGNATURES])
-        self._link.send(
-            Register(
-                self._request,
-                candidate.kind,
-                candidate.options,
-                candidate.source_number,
-                candidate.keep,
-                len(entry.functions),
-                signatures,
-            )
+        message = Register(
+            self._request,
+            candidate.kind,
+            candidate.options,
+            candidate.source_number,
+            candidate.keep,
+            len(entry.functions),
+            tuple(signature_of(function.info) for function in entry.functions[:MAX_SIGNATURES]),
         )
+        self._asked = _Asked(waiting, entry, message, is_new=is_new)
+        self._link.send(message)
 
     def _loaded(self, image_fd: int) -> LoadedEntry:
         """Loads a program for the VM.

@@ -107,14 +107,18 @@ class WorkerLink:
         on_message: Callable[[WorkerMessage, tuple[int, ...]], None],
         on_lost: Callable[[str], None],
         time_budget: TimeBudget | None = None,
+        *,
+        first_seq: int = 0,
     ) -> None:
-        """`time_budget`: for reading what the VM's workers send; None: the worker has one of its own."""
+        """`time_budget`: for reading what the VM's workers send; None: the worker has one of its own. `first_seq`: number from
+        which messages count, in a link that another daemon has used before; its answers may still come.
+        """
         sock.setblocking(False)
         self._sock = sock
         self._on_message = on_message
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._seq = 0
+        self._seq = self._first_seq = first_seq
         self._outbox = Outbox()
         self._time = time_budget or TimeBudget(budgets.LINK_SHARE)
         self._reader = PacedReader(sock, self._read_one, self._time)
@@ -124,6 +128,10 @@ class WorkerLink:
         self.fault = ""
         """Reason why the worker counts as faulty: it did what no honest worker does; "" if it does not."""
         self._reader.start()
+
+    def fileno(self) -> int:
+        """Descriptor of the socket, which stays the link's."""
+        return self._sock.fileno()
 
     def post(self, build: Build, fds: tuple[int, ...] = (), timeout_s: float | None = None) -> Answer:
         """Sends a message with copies of `fds`; the result is its ack, or None if the worker was lost before.
@@ -280,12 +288,16 @@ class WorkerLink:
         return True
 
     def _dispatch(self, message: WorkerMessage, fds: tuple[int, ...]) -> None:
-        if isinstance(message, Ready) and not self.answered(SETUP_SEQ, None):
+        if isinstance(message, Ready) and not self._first_seq and not self.answered(SETUP_SEQ, None):
             self.condemn("broke the protocol: ready twice")
         elif not isinstance(message, Ack):
             self._on_message(message, fds)
-        elif not self.answered(message.seq, message):
+        elif not self.answered(message.seq, message) and not self._is_of_another(message.seq):
             self.condemn(f"broke the protocol: ack of {message.seq}, which was not sent")
+
+    def _is_of_another(self, seq: int) -> bool:
+        """True if a message of this number can only have been another daemon's."""
+        return bool(self._first_seq) and not self._first_seq < seq <= self._seq
 
 
 def _unread_bytes(sock: socket.socket) -> int:

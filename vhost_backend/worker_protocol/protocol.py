@@ -31,6 +31,10 @@ Sequence::
                      <-             ack
     vring_stop       ->
                      <-             ack       base
+    resume           ->                       by a daemon that has taken over
+                     <-             resumed
+                     <-             compile, host_program, register   again, those that have no answer yet
+                     <-             ack
                      <-             compile   of a source file, which the daemon may read until `program`
                      <-             host_program   of a source that the daemon has
     program          ->                       fds: sealed memfd with the image, if ok
@@ -298,6 +302,17 @@ class Ping(Message, frozen=True):
     seq: U32
 
 
+class Resume(Message, frozen=True):
+    """Says that another daemon has taken the place of the one before, whose channels and whose migration end here.
+
+    The guest notices nothing. The worker answers with `Resumed`, then asks again for what it has got no answer to, and then
+    acknowledges. Rings that run are not started again: their next `VringStart` only brings descriptors.
+    """
+
+    TYPE: ClassVar[str] = "resume"
+    seq: U32
+
+
 class Shutdown(Message, frozen=True):
     """Ends the worker."""
 
@@ -331,6 +346,15 @@ class Ready(Message, frozen=True):
     sandbox: Annotated[str, Meta(max_length=1024)]
     control_pes: Annotated[int, Meta(ge=0, le=MAX_PES)] = 0  # number of elements in the control system; 0: num_pes
     control_rows: Annotated[int, Meta(ge=0, le=MAX_PES)] = 0  # rows of the control area, at least control_pes
+
+
+class Resumed(Message, frozen=True):
+    """Answer to `Resume`: what `Ready` said, and the numbers of the VM's registered programs."""
+
+    TYPE: ClassVar[str] = "resumed"
+    MAX_BYTES: ClassVar[int] = 16 << 10
+    ready: Ready
+    programs: Annotated[tuple[U32, ...], Meta(max_length=1024)]
 
 
 class Ack(Message, frozen=True):
@@ -441,6 +465,7 @@ DaemonMessage: TypeAlias = (
     | LookAtFunctions
     | Program
     | Ping
+    | Resume
     | Shutdown
     | ControlMessage
     | MigrationMessage
@@ -449,6 +474,7 @@ DaemonMessage: TypeAlias = (
 WorkerMessage: TypeAlias = (
     CallListener
     | Ready
+    | Resumed
     | Ack
     | Compile
     | HostProgram
@@ -477,6 +503,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
     LookAtFunctions,
     Program,
     Ping,
+    Resume,
     Shutdown,
     *CONTROL_MESSAGES,
     *MIGRATION_MESSAGES,
@@ -485,6 +512,7 @@ DAEMON_MESSAGES: Final[tuple[type[DaemonMessage], ...]] = (
 WORKER_MESSAGES: Final[tuple[type[WorkerMessage], ...]] = (
     CallListener,
     Ready,
+    Resumed,
     Ack,
     Compile,
     HostProgram,

@@ -88,6 +88,10 @@ class RecordReader:
         self._rows = rows
         self._reader.start()
 
+    def fileno(self) -> int:
+        """Descriptor of the socket, which stays the reader's."""
+        return self._sock.fileno()
+
     def close(self) -> None:
         """Stops reading; nothing happens the second time."""
         if self._closed:

@@ -14,6 +14,8 @@ from vhost_backend.cgroups.limits import USUAL_WEIGHT
 from vhost_backend.cgroups.weights import Sharing
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import VmChannels
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
@@ -287,6 +289,14 @@ class VmControl(Protocol):
 
         :raise OSError: the host has no descriptors or no memory for it.
         """
+        ...
+
+    def descriptors(self, link: WorkerLink) -> Mapping[str, HasFileno]:
+        """Descriptors that another daemon needs to take a worker over, by name; they stay the control system's."""
+        ...
+
+    def resume(self, link: WorkerLink, fds: dict[str, Fd]) -> None:
+        """Takes a worker of another daemon over, in place of `begin`, and those of `fds` that are named as in `descriptors`."""
         ...
 
     def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:

@@ -27,6 +27,8 @@ from vhost_backend.control.links.channel_port import (
     WorkerGoneError,
 )
 from vhost_backend.control.links.record_reader import RecordReader
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import control_messages as messages
 from vhost_backend.worker_protocol.budgets import RECORD_SHARE, TimeBudget
@@ -89,12 +91,27 @@ class WorkerChannels:
         with theirs:
             yield ControlSetup(area.size_bytes, self._config.channels, budget_ppm), (area.fd, theirs.fileno())
 
+    def descriptors(self, link: WorkerLink) -> dict[str, HasFileno]:
+        """Descriptors that another daemon needs to take a worker over, by name; they stay ours."""
+        worker = self._workers.get(link)
+        return {} if worker is None else {"area": worker.area, "records": worker.reader}
+
+    def resume(self, link: WorkerLink, fds: dict[str, Fd]) -> None:
+        """Takes over a worker of another daemon, and "area" and "records" of `fds`, if it had a control system there."""
+        area, records = fds.pop("area", None), fds.pop("records", None)
+        if area is None or records is None:
+            return
+        reader = RecordReader(socket.socket(fileno=records.release()), self._log, self._record_time)
+        self._workers[link] = _Worker(link, ControlArea(self._config.memory_bytes, area.release()), reader)
+
     def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:
         """Notes that a worker serves the VM from now on; the last records of an earlier worker are passed on.
 
         `rows`: number of processing elements that the worker's area has room for.
         """
-        worker = self._workers[link]
+        worker = self._workers.get(link)
+        if worker is None:
+            return  # another daemon has set it up, without a control system
         if self._current is not None:
             self.lost("its work has migrated to another worker", died=False)
         self._current = worker

@@ -31,6 +31,7 @@ enum {
     OPT_REPORT_FD,
     OPT_LIFELINE_FD,
     OPT_WITH_PARENT,
+    OPT_WITH_PID,
     OPT_TIMEOUT_MS,
     OPT_FILTER_FD,
     OPT_OOM_SCORE,
@@ -60,6 +61,7 @@ static const struct option long_options[] = {
     {"report-fd", required_argument, NULL, OPT_REPORT_FD},
     {"lifeline-fd", required_argument, NULL, OPT_LIFELINE_FD},
     {"with-parent", no_argument, NULL, OPT_WITH_PARENT},
+    {"with-pid", required_argument, NULL, OPT_WITH_PID},
     {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
     {"filter-fd", required_argument, NULL, OPT_FILTER_FD},
     {"oom-score", required_argument, NULL, OPT_OOM_SCORE},
@@ -231,6 +233,10 @@ static void set_option(int option, char *value, struct vgc_options *options)
         break;
     case OPT_WITH_PARENT:
         options->lifeline_fd = (int)syscall(SYS_pidfd_open, getppid(), 0);
+        vgc_check(options->lifeline_fd, "pidfd_open (Linux 5.3)", "pidfd_open");
+        break;
+    case OPT_WITH_PID:
+        options->lifeline_fd = (int)syscall(SYS_pidfd_open, (pid_t)parse_number(value, INT32_MAX), 0);
         vgc_check(options->lifeline_fd, "pidfd_open (Linux 5.3)", "pidfd_open");
         break;
     case OPT_TIMEOUT_MS:

@@ -44,6 +44,9 @@ class Commands:
         self._look_at = 0.0
         self._changing: set[int] = set()
         """Elements that have not yet reached the poll point at which they change their firmware."""
+        self._channels: set[int] = set()
+        """Channels that are open."""
+        self._is_confined = False
         self._changed = False
         """True once any element was told to change firmware: from then on an element may also fall back by itself."""
 
@@ -71,7 +74,7 @@ class Commands:
             case ControlSnapshot():
                 self._snapshot(message)
             case ControlConfine():
-                self._driver.confine(message.pes)
+                self._confine(message.pes)
             case ControlFirmware():
                 self._firmware(message, fds)
 
@@ -93,9 +96,23 @@ class Commands:
         if len(counts) != 1:
             raise DriverError(errno.EINVAL, f"{sorted(counts)} elements, channels, generations; allowed: equal counts")
         self._driver.open(message.terms, message.pes, message.channels, message.generations)
+        self._channels.update(message.channels)
+
+    def start_over(self) -> None:
+        """Closes all channels, forgets all thresholds and lets all elements take work."""
+        self._thresholds.clear()
+        if self._channels:
+            self._close(tuple(self._channels))
+        if self._is_confined:
+            self._confine(())
+
+    def _confine(self, pes: Sequence[int]) -> None:
+        self._driver.confine(pes)
+        self._is_confined = bool(pes)
 
     def _close(self, channels: Sequence[int]) -> None:
         """Unbinds channels, waits until no element holds one and every record was sent, and frees them."""
+        self._channels.difference_update(channels)
         self._driver.unbind(channels)
         let_go_by = time.monotonic() + LET_GO_S
         send_by = time.monotonic() + SEND_ALL_S

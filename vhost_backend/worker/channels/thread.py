@@ -89,6 +89,15 @@ class ControlSystem:
 
         self._tasks.put(_Task(run, refuse))
 
+    def start_over(self, done: Callable[[], None]) -> None:
+        """Closes all channels, for another daemon, which knows none of them; then calls `done`, on the thread."""
+
+        def run() -> None:
+            self._commands.start_over()
+            done()
+
+        self._tasks.put(_Task(run, lambda _: done()))
+
     def programs_change(self) -> None:
         """Waits until records that refer to texts of loaded programs have been sent, at most `CHANGE_WAIT_S`.
 

@@ -144,6 +144,10 @@ class Migrator:
         self._saver = None
         self._plane.release()
 
+    def give_up(self) -> None:
+        """Takes requests again: the daemon that migrated the VM is gone."""
+        self._release()
+
     # ---- saving ----------------------------------------------------------------------------------
 
     def _measure(self) -> None:

@@ -1,0 +1,259 @@
+"""The daemon is killed, replaced and upgraded while frontends are connected and guests compute: neither notices."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import guest_driver as vgc
+from tests.fakes.attached import AttachedLink
+from tests.fakes.frontend import FakeFrontend
+from tests.fakes.guest import REPOSITORY, open_device
+from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
+from tests.processes import launchers
+from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating, wait_gone
+from tests.protocol.worker_rig import needs_walls
+from tests.waiting import until
+from vhost_backend.vhost_user.messages import Request
+from virtio_proto.schema import Health
+
+TAKEOVERS: Final = int(os.environ.get("VGC_TAKEOVERS", "8"))
+"""How often the daemon is killed; 100 in the nightly run."""
+SOURCE: Final = """
+extern "C" __global__ void add(int *to, int what) { atomicAdd(to, what); }
+"""
+
+pytestmark = needs_walls
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[KeptVgcd]:
+    with kept_vgcd(tmp_path, more=f"control: {{socket: {tmp_path}/control}}\n") as vgcd:
+        yield vgcd
+
+
+@pytest.fixture
+def link(host: KeptVgcd, tmp_path: Path) -> Iterator[AttachedLink]:
+    assert not gone(host.daemon)
+    with AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        yield link
+
+
+@pytest.fixture
+def device(link: AttachedLink, tmp_path: Path) -> Iterator[vgc.Device]:
+    with open_device(link, tmp_path / "guest") as device:
+        yield device
+
+
+def test_guest_that_computes_loses_nothing_however_often_the_daemon_is_killed(
+    host: KeptVgcd, link: AttachedLink, device: vgc.Device
+) -> None:
+    add, total = device.compile(SOURCE)["add"], device.zeros(1, "int32")
+    done = 0
+
+    def compute() -> None:
+        nonlocal done
+        add[1, 1](total, 1)
+        done += 1
+
+    with repeating(compute) as failed, repeating(link._refresh) as unanswered:
+        for number in range(1, TAKEOVERS + 1):
+            before = done
+            host.kill_daemon()
+            host.wait_for_takeovers(number)
+            until(lambda before=before: done > before or failed)  # type: ignore[misc]
+    assert not failed
+    assert not unanswered
+    assert list(total.get()) == [done]
+    assert link._space.generation == 1  # its worker has never been replaced
+    assert host.count("worker_started") == 1
+
+
+def test_program_is_compiled_although_the_daemon_dies_meanwhile(host: KeptVgcd, device: vgc.Device) -> None:
+    number = 0
+
+    def compile_another() -> None:
+        nonlocal number
+        number += 1
+        out = device.zeros(1, "int32")
+        device.compile(f'extern "C" __global__ void set(int *out) {{ *out = {number}; }}')["set"][1, 1](out)
+        assert list(out.get()) == [number]
+
+    with repeating(compile_another) as failed:
+        for count in range(1, 4):
+            before = number
+            host.kill_daemon()
+            host.wait_for_takeovers(count)
+            until(lambda before=before: number > before + 1 or failed)  # type: ignore[misc]
+    assert not failed
+
+
+def test_messages_of_the_frontend_are_answered_once_whenever_the_daemon_dies(host: KeptVgcd, tmp_path: Path) -> None:
+    """Rings are started and stopped all the while; a message that is answered twice makes the next answer a wrong one."""
+    with AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        setups = link._setups()
+
+        def start_anew() -> None:
+            with link._speaking:
+                bases = [link.frontend.get_base(setup.index) for setup in setups]
+                assert bases == [0] * len(setups)
+                for setup in setups:
+                    link.frontend.set_up(setup)
+                for setup in setups:
+                    link.frontend.enable(setup.index, False)
+                    link.frontend.enable(setup.index)
+                link.frontend.config_read()
+
+        with repeating(start_anew) as failed:
+            for number in range(1, TAKEOVERS + 1):
+                host.kill_daemon()
+                host.wait_for_takeovers(number)
+        assert not failed
+        with open_device(link, tmp_path / "guest") as device:
+            assert list(device.to_device([3, 4]).get()) == [3, 4]
+
+
+def test_worker_that_dies_while_there_is_no_daemon_is_replaced(host: KeptVgcd, device: vgc.Device) -> None:
+    worker = launchers(host.daemon)
+    host.wait_for("spare_ready")
+    os.kill(host.keeper.pid, signal.SIGSTOP)  # nobody takes over meanwhile
+    os.kill(host.daemon, signal.SIGKILL)
+    for pid in worker:
+        os.kill(pid, signal.SIGKILL)
+        wait_gone(pid)
+    os.kill(host.keeper.pid, signal.SIGCONT)
+    host.wait_for("worker_ready", 2)
+    with pytest.raises(vgc.DeviceLost):
+        device.zeros(1)
+    device.reset()
+    assert list(device.to_device([5]).get()) == [5]
+
+
+def test_worker_that_dies_later_is_told_of_and_replaced_with_its_registered_functions(
+    host: KeptVgcd, device: vgc.Device
+) -> None:
+    device.register(SOURCE)
+    (worker,) = launchers(host.daemon)
+    host.kill_daemon()
+    host.wait_for_takeovers(1)
+    os.kill(worker, signal.SIGKILL)
+    assert host.wait_for("worker_died")["how"] == "was killed by SIGKILL"
+    host.wait_for("programs_restored")
+    host.wait_for("worker_ready", 2)
+    device.reset()
+    total = device.zeros(1, "int32")
+    device.function("add")[1, 1](total, 7)
+    assert list(total.get()) == [7]
+
+
+def test_frontend_that_leaves_while_there_is_no_daemon_is_let_go(host: KeptVgcd, tmp_path: Path) -> None:
+    with FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        host.wait_for("spare_ready")
+        os.kill(host.keeper.pid, signal.SIGSTOP)
+        os.kill(host.daemon, signal.SIGKILL)
+    os.kill(host.keeper.pid, signal.SIGCONT)
+    host.wait_for("frontend_disconnected")
+    with FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+
+
+def test_frontend_that_connects_while_there_is_no_daemon_is_served(host: KeptVgcd, tmp_path: Path) -> None:
+    host.wait_for("spare_ready")
+    os.kill(host.keeper.pid, signal.SIGSTOP)
+    os.kill(host.daemon, signal.SIGKILL)
+    with FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.send(Request.GET_FEATURES)
+        os.kill(host.keeper.pid, signal.SIGCONT)
+        assert frontend.receive().u64 != 0
+
+
+def test_limits_that_were_set_hold_on(host: KeptVgcd, link: AttachedLink, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "control_center.cli", "vm", "limits", "a", "--memory", "32M"]
+    address = ("--daemon", f"unix:{tmp_path}/control")
+    subprocess.run([*command, *address], check=True, cwd=REPOSITORY, timeout=HANGS_AFTER_S)
+    until(lambda: link._space.quota_memory_bytes == 32 << 20)
+    host.kill_daemon()
+    host.wait_for_takeovers(1)
+    link._refresh()
+    assert link._space.quota_memory_bytes == 32 << 20
+
+
+# ---- replacing it on purpose -----------------------------------------------------------------------
+
+
+def test_signal_has_the_program_on_disk_take_over(host: KeptVgcd, device: vgc.Device) -> None:
+    before = host.daemon
+    host.wait_for("spare_ready")
+    host.keeper.send_signal(signal.SIGUSR2)
+    host.wait_for_takeovers(1)
+    assert host.daemon != before
+    assert list(device.to_device([6]).get()) == [6]
+
+
+def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_path: Path) -> None:
+    newer = tmp_path / "newer.py"
+    newer.write_text(
+        "import os, pathlib, runpy\n"
+        f"if pathlib.Path({str(tmp_path / 'upgraded')!r}).exists():\n"
+        "    os.environ['VGC_KEEPER_VERSION'] = '99'\n"
+        "runpy.run_module('vhost_backend.entry', run_name='__main__')\n"
+    )
+    keeper = REPOSITORY / "vhost_backend/keeper/vgc-keeper"
+    program = (str(keeper), sys.executable, str(newer))
+    with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        host.wait_for("spare_ready")
+        before = host.daemon
+        (tmp_path / "upgraded").touch()
+        host.keeper.send_signal(signal.SIGUSR2)
+        until(lambda: any("the present one goes on" in one.get("text", "") for one in host.events))
+        why = "this vgcd cannot take the running one's place: it knows records of version 1, and those have version 99"
+        assert any(why in one.get("text", "") for one in host.events)
+        link._refresh()
+        assert host.daemon == before
+
+
+# ---- ends --------------------------------------------------------------------------------------------
+
+
+def test_end_on_purpose_ends_all_of_it(host: KeptVgcd, tmp_path: Path) -> None:
+    with FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        (worker,) = launchers(host.daemon)
+        daemon = host.daemon
+        assert host.end() == 0
+    wait_gone(worker)
+    wait_gone(daemon)
+    assert not (tmp_path / "a").exists()
+
+
+def test_end_of_the_keeper_ends_daemon_and_workers(host: KeptVgcd, tmp_path: Path) -> None:
+    with FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        (worker,) = launchers(host.daemon)
+        daemon = host.daemon
+        host.keeper.kill()
+    wait_gone(daemon)
+    wait_gone(worker)
+
+
+def test_configuration_that_is_wrong_ends_the_program_with_its_exit_code(tmp_path: Path) -> None:
+    config = tmp_path / "vgcd.yaml"
+    config.write_text("vms: 3\n")
+    vgcd = KeptVgcd(config, VGCD)
+    assert vgcd.keeper.wait(ANSWERS_WITHIN_S) == 2
+    vgcd.close()

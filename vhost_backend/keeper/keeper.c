@@ -1,0 +1,440 @@
+/* vgc-keeper PROGRAM...: runs vgcd, and keeps for it what must not end when vgcd does.
+ *
+ * It holds the connections of the frontends and passes their messages on one by one, and it holds descriptors and
+ * records that vgcd leaves with it. When vgcd dies, a spare that has loaded its modules already gets all of it, within
+ * milliseconds. SIGUSR2 has vgcd replaced by the program as it is on disk now; one that does not start leaves the
+ * present one in its place. All other signals are vgcd's. Guest code never reaches this process: it reads no shared
+ * memory, and of a frontend's messages the length alone.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "keeper.h"
+
+#define SOCKET_BYTES (4 << 20)
+#define SEND_PATIENCE_S 5 /* a daemon that reads nothing for this time is killed */
+#define FIRST_DELAY_MS 100
+#define LONGEST_DELAY_MS 5000
+#define FD_ENVIRONMENT "VGC_KEEPER_FD"
+#define VERSION_ENVIRONMENT "VGC_KEEPER_VERSION"
+
+struct daemon {
+    pid_t pid; /* 0: none */
+    int sock;
+    bool has_loaded;  /* it said HELLO */
+    bool serves;      /* it said READY */
+    bool takes_over;  /* it replaces the present one once it has loaded */
+    bool ends;        /* it said END */
+    uint32_t version; /* of its records */
+};
+
+static struct daemon active, following; /* `following`: the spare, or the one that is to take over */
+static char **program;
+static sigset_t original_mask;
+static bool is_ending, has_served, wants_following;
+static int failures; /* starts in a row that came to nothing */
+static int64_t start_at_ms;
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+_Noreturn static void leave(int status)
+{
+    if (following.pid > 0) {
+        (void)kill(following.pid, SIGKILL);
+        (void)waitpid(following.pid, NULL, 0);
+    }
+    exit(status);
+}
+
+_Noreturn static void run_program(int sock)
+{
+    char number[16];
+    (void)snprintf(number, sizeof(number), "%d", sock);
+    (void)fcntl(sock, F_SETFD, 0);
+    (void)setenv(FD_ENVIRONMENT, number, 1);
+    if (active.has_loaded) {
+        (void)snprintf(number, sizeof(number), "%u", active.version);
+        (void)setenv(VERSION_ENVIRONMENT, number, 1);
+    } else {
+        (void)unsetenv(VERSION_ENVIRONMENT);
+    }
+    const char *listener = getenv("LISTEN_PID"); /* [sd_listen_fds(3)] */
+    if (listener != NULL && strtol(listener, NULL, 10) == (long)getppid()) {
+        (void)snprintf(number, sizeof(number), "%d", (int)getpid());
+        (void)setenv("LISTEN_PID", number, 1);
+    }
+    (void)setpgid(0, 0); /* a terminal's signals are the keeper's */
+    (void)sigprocmask(SIG_SETMASK, &original_mask, NULL);
+    execvp(program[0], program);
+    keeper_say("cannot run %s: %s", program[0], strerror(errno));
+    _exit(127);
+}
+
+/* Starts a daemon; false: the host cannot. */
+static bool start(struct daemon *daemon, bool takes_over)
+{
+    const struct timeval patience = {.tv_sec = SEND_PATIENCE_S};
+    const int size = SOCKET_BYTES;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        keeper_say("cannot start vgcd: %s", strerror(errno));
+        return false;
+    }
+    for (int i = 0; i < 2; i++)
+        if (setsockopt(pair[i], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+            (void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    pid_t pid = fork();
+    if (pid == 0)
+        run_program(pair[1]);
+    (void)close(pair[1]);
+    if (pid < 0) {
+        keeper_say("cannot start vgcd: %s", strerror(errno));
+        (void)close(pair[0]);
+        return false;
+    }
+    *daemon = (struct daemon){.pid = pid, .sock = pair[0], .takes_over = takes_over};
+    return true;
+}
+
+static void forget(struct daemon *daemon)
+{
+    if (daemon->sock >= 0)
+        (void)close(daemon->sock);
+    *daemon = (struct daemon){.sock = -1};
+}
+
+/* Delays the next start, ever longer the more often starts came to nothing. */
+static void delay_start(void)
+{
+    int64_t delay = (int64_t)FIRST_DELAY_MS << (failures < 8 ? failures : 8);
+    start_at_ms = now_ms() + (delay < LONGEST_DELAY_MS ? delay : LONGEST_DELAY_MS);
+    failures++;
+}
+
+/* Has a daemon that has loaded serve: it gets the store and the connections. */
+static void put_in_charge(struct daemon *daemon)
+{
+    struct vgc_keep_head go = {.type = VGC_KEEP_GO};
+    if (!store_send(daemon->sock) || !relay_send_all(daemon->sock) ||
+        !packet_send(daemon->sock, go, NULL, NULL, NULL, 0))
+        (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
+}
+
+/* ---- what daemons say ----------------------------------------------------------------------------------------- */
+
+static void do_op(struct packet *packet, struct vgc_keep_op op, const char *key, const char *blob)
+{
+    int fd = -1;
+    if (op.fd >= 0 && (size_t)op.fd < packet->num_fds) {
+        fd = packet->fds[op.fd];
+        packet->fds[op.fd] = -1;
+    }
+    if (op.kind == VGC_KEEP_PUT) {
+        store_put(key, op.key_len, blob, op.blob_len, fd);
+    } else if (op.kind == VGC_KEEP_ADD_RELAY && fd >= 0) {
+        relay_add(key, op.key_len, fd);
+    } else {
+        if (fd >= 0)
+            (void)close(fd);
+        store_drop(key, op.key_len);
+        relay_drop(key, op.key_len);
+    }
+}
+
+/* Reads the operation at `*at`; false: the packet has no whole one there. */
+static bool next_op(const struct packet *packet, size_t *at, struct vgc_keep_op *op, const char **key,
+                    const char **blob)
+{
+    if (packet->rest - *at < sizeof(*op))
+        return false;
+    memcpy(op, packet->bytes + *at, sizeof(*op));
+    *at += sizeof(*op);
+    if (op->key_len == 0 || op->key_len > VGC_KEEP_MAX_KEY || op->key_len > packet->rest - *at ||
+        op->blob_len > packet->rest - *at - op->key_len)
+        return false;
+    *key = packet->bytes + *at;
+    *blob = *key + op->key_len;
+    *at += op->key_len + (size_t)op->blob_len;
+    return true;
+}
+
+static void commit(struct packet *packet)
+{
+    const struct vgc_keep_head *head = &packet->head;
+    struct vgc_keep_op op;
+    const char *key, *blob;
+    size_t at = head->size;
+    if (head->key_len > 0 && !relay_has_open(packet->key, head->key_len, head->seq))
+        return; /* the frontend has gone meanwhile, and its entries with it or soon */
+    for (uint32_t i = 0; i < head->flags; i++)
+        if (!next_op(packet, &at, &op, &key, &blob)) {
+            keeper_say("vgcd sent a commit that cannot be read; it is left out");
+            return;
+        }
+    at = head->size;
+    for (uint32_t i = 0; i < head->flags; i++)
+        if (next_op(packet, &at, &op, &key, &blob))
+            do_op(packet, op, key, blob);
+    if (head->key_len > 0)
+        (void)relay_answer(packet->key, head->key_len, head->seq, packet->bytes, head->size);
+}
+
+static void on_hello(struct daemon *daemon, uint32_t version)
+{
+    daemon->has_loaded = true;
+    daemon->version = version;
+    if (daemon == &active) {
+        put_in_charge(daemon);
+    } else if (daemon->takes_over) {
+        if (active.pid > 0)
+            (void)kill(active.pid, SIGKILL); /* all that counts is here: nothing is gained by waiting */
+    }
+}
+
+static void on_ready(struct daemon *daemon)
+{
+    daemon->serves = has_served = wants_following = true;
+    failures = 0;
+}
+
+/* Handles all that a daemon has said so far. */
+static void hear(struct daemon *daemon)
+{
+    static struct packet packet;
+    enum received result = NOTHING_YET;
+    while (daemon->sock >= 0 && (result = packet_receive(daemon->sock, &packet)) == RECEIVED) {
+        if (packet.head.type == VGC_KEEP_HELLO)
+            on_hello(daemon, packet.head.seq);
+        else if (daemon == &active && packet.head.type == VGC_KEEP_READY)
+            on_ready(daemon);
+        else if (daemon == &active && packet.head.type == VGC_KEEP_COMMIT)
+            commit(&packet);
+        else if (daemon == &active && packet.head.type == VGC_KEEP_END)
+            daemon->ends = true;
+        packet_close_fds(&packet);
+    }
+    if (daemon->sock >= 0 && result == ENDED) {
+        (void)close(daemon->sock);
+        daemon->sock = -1; /* its end follows */
+    }
+}
+
+/* ---- ends of processes ---------------------------------------------------------------------------------------- */
+
+static int exit_code(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void promote(void)
+{
+    active = following;
+    following = (struct daemon){.sock = -1};
+    active.takes_over = false;
+    put_in_charge(&active);
+}
+
+static void on_active_end(int status)
+{
+    hear(&active);
+    bool did_serve = active.serves, ends = active.ends;
+    forget(&active);
+    if (is_ending || ends || (!has_served && !relay_any()))
+        leave(exit_code(status));
+    if (!following.takes_over)
+        keeper_say("vgcd has ended (%s %d); the next one takes over", WIFEXITED(status) ? "exit code" : "signal",
+                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    if (following.has_loaded && (did_serve || following.takes_over)) {
+        promote();
+        return;
+    }
+    if (!did_serve)
+        delay_start();
+    else
+        start_at_ms = now_ms();
+}
+
+static void on_following_end(int status)
+{
+    bool took_over = following.takes_over;
+    hear(&following);
+    forget(&following);
+    if (took_over)
+        keeper_say("the new vgcd did not start (%s %d); the present one goes on",
+                   WIFEXITED(status) ? "exit code" : "signal",
+                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    wants_following = true;
+    delay_start();
+}
+
+static void reap(void)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == active.pid) {
+            on_active_end(status);
+        } else if (pid == following.pid) {
+            on_following_end(status);
+        } else if (active.pid > 0 && active.has_loaded) {
+            struct vgc_keep_head head = {.type = VGC_KEEP_EXIT, .seq = (uint32_t)pid, .flags = (uint32_t)status};
+            (void)packet_send(active.sock, head, NULL, NULL, NULL, 0);
+        }
+    }
+}
+
+/* ---- signals and time ----------------------------------------------------------------------------------------- */
+
+static void replace(void)
+{
+    if (active.pid == 0 || !active.serves) {
+        keeper_say("vgcd is not replaced: it does not serve yet");
+        return;
+    }
+    if (following.takes_over) {
+        keeper_say("vgcd is being replaced already");
+        return;
+    }
+    if (following.pid > 0) { /* a spare of the old program */
+        (void)kill(following.pid, SIGKILL);
+        (void)waitpid(following.pid, NULL, 0);
+        forget(&following);
+    }
+    (void)start(&following, true);
+}
+
+static void on_signal(int number)
+{
+    if (number == SIGCHLD) {
+        reap();
+        return;
+    }
+    if (number == SIGUSR2) {
+        replace();
+        return;
+    }
+    if (number == SIGTERM || number == SIGINT) {
+        is_ending = true;
+        if (active.pid == 0)
+            leave(0);
+    }
+    if (active.pid > 0)
+        (void)kill(active.pid, number);
+}
+
+static void read_signals(int signals)
+{
+    struct signalfd_siginfo next;
+    while (read(signals, &next, sizeof(next)) == (ssize_t)sizeof(next))
+        on_signal((int)next.ssi_signo);
+}
+
+static void start_what_is_due(void)
+{
+    if (is_ending || now_ms() < start_at_ms)
+        return;
+    if (active.pid == 0) {
+        if (following.has_loaded)
+            promote();
+        else if (following.pid == 0 && !start(&active, false))
+            delay_start();
+        return; /* a spare that loads still will be promoted */
+    }
+    if (wants_following && active.serves && following.pid == 0) {
+        wants_following = false;
+        if (!start(&following, false)) {
+            wants_following = true;
+            delay_start();
+        }
+    }
+}
+
+static int wait_ms(void)
+{
+    bool can_promote = active.pid == 0 && following.has_loaded;
+    bool has_to_start = can_promote || (following.pid == 0 && (active.pid == 0 || (active.serves && wants_following)));
+    int64_t left = start_at_ms - now_ms();
+    if (!has_to_start || is_ending)
+        return -1;
+    return left <= 0 ? 0 : (int)left;
+}
+
+static int open_signals(void)
+{
+    static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++)
+        sigaddset(&mask, handled[i]);
+    (void)sigprocmask(SIG_BLOCK, &mask, &original_mask);
+    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct pollfd *fds;
+    static size_t room = 64;
+    if (argc < 2) {
+        keeper_say("no program to run; allowed: vgc-keeper PROGRAM...");
+        return 2;
+    }
+    program = argv + 1;
+    active.sock = following.sock = -1;
+    raise_file_limit();
+    int signals = open_signals();
+    if (signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
+        keeper_say("cannot start: %s", strerror(errno));
+        return 3;
+    }
+    fds = keeper_grown(NULL, (room + 3) * sizeof(*fds));
+    if (!start(&active, false))
+        return 3;
+    for (;;) {
+        fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = active.sock, .events = POLLIN};
+        fds[2] = (struct pollfd){.fd = following.sock, .events = POLLIN};
+        size_t relays = relay_wait_for(fds + 3, room);
+        if (relays > room) {
+            room = 2 * relays;
+            fds = keeper_grown(fds, (room + 3) * sizeof(*fds));
+            continue;
+        }
+        if (poll(fds, 3 + relays, wait_ms()) < 0 && errno != EINTR) {
+            keeper_say("poll: %s", strerror(errno));
+            return 3;
+        }
+        hear(&active);
+        hear(&following);
+        read_signals(signals);
+        start_what_is_due();
+        relay_work(active.has_loaded ? active.sock : -1);
+    }
+}

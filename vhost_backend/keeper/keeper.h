@@ -1,0 +1,74 @@
+/* Parts of the keeper: the store, the relayed connections, packets. */
+#ifndef KEEPER_H
+#define KEEPER_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "vgc_keeper.h"
+
+/* Prints a line on stderr, which begins with the keeper's name. */
+__attribute__((format(printf, 1, 2))) void keeper_say(const char *format, ...);
+
+/* Ends the program where the host has no memory: everything that it keeps ends with it. */
+void *keeper_grown(void *memory, size_t size);
+
+/* ---- packets ------------------------------------------------------------------------------------------------ */
+
+struct packet {
+    struct vgc_keep_head head;
+    const char *key;   /* not terminated */
+    const char *bytes; /* `head.size` bytes, and what is behind them */
+    size_t rest;       /* length from `bytes` to the packet's end */
+    int fds[VGC_KEEP_MAX_FDS];
+    size_t num_fds;
+};
+
+enum received { RECEIVED, NOTHING_YET, ENDED };
+
+/* Receives a packet, which is valid until the next call. Descriptors that stay in `fds` are the caller's to close. */
+enum received packet_receive(int sock, struct packet *packet);
+void packet_close_fds(struct packet *packet);
+
+/* Sends a packet; false if the receiver is gone, or does not read for some seconds. */
+bool packet_send(int sock, struct vgc_keep_head head, const char *key, const void *bytes, const int *fds,
+                 size_t num_fds);
+
+/* ---- the store ---------------------------------------------------------------------------------------------- */
+
+/* Sets an entry; takes `fd` over, which may be -1. */
+void store_put(const char *key, size_t key_len, const char *blob, size_t blob_len, int fd);
+
+/* Removes the entry `key` and all below it. */
+void store_drop(const char *key, size_t key_len);
+
+/* Sends all entries; false as `packet_send`. */
+bool store_send(int sock);
+
+/* True if `key` is `of`, or below it. */
+bool key_is_in(const char *key, size_t key_len, const char *of, size_t of_len);
+
+/* ---- connections -------------------------------------------------------------------------------------------- */
+
+/* Relays a frontend's connection from now on; takes `sock` over. */
+void relay_add(const char *key, size_t key_len, int sock);
+void relay_drop(const char *key, size_t key_len);
+bool relay_any(void);
+
+/* Answers message number `seq` of a connection with `size` bytes, which may be 0; false: no such message is open. */
+bool relay_answer(const char *key, size_t key_len, uint32_t seq, const char *reply, size_t size);
+bool relay_has_open(const char *key, size_t key_len, uint32_t seq);
+
+/* Tells a new daemon of all connections, and forgets what was passed on to the one before. */
+bool relay_send_all(int sock);
+
+/* Number of descriptors to wait for, of which the first `max` are put into `fds`. */
+size_t relay_wait_for(struct pollfd *fds, size_t max);
+
+/* Reads, passes on to the daemon at `sock` and answers as much as can be done now; -1: there is no daemon. */
+void relay_work(int sock);
+
+#endif
