@@ -7,6 +7,7 @@ with Vgcd(VmSettings("one")) as vgcd, Guest(vgcd.device("one")) as guest:
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import yaml
 from tests.limits import ANSWERS_WITHIN_S
 from tests.processes import launchers
 from tests.vm.harness import LOG_TAIL_LINES
+from tests.waiting import until
 from tools.common import REPOSITORY
 from tools.machine import Device
 
@@ -66,7 +68,9 @@ class VmSettings:
 class Vgcd:
     """A daemon for any number of VMs. Its sockets listen before it runs, so a guest may start at once."""
 
-    def __init__(self, *vms: VmSettings, log_level: str = "info") -> None:
+    def __init__(self, *vms: VmSettings, log_level: str = "info", kept: bool = False) -> None:
+        """`kept`: it runs with its keeper, and `kill_daemon` may be called."""
+        self._module = "vhost_backend.entry" if kept else "vhost_backend.cli"
         self._vms = {vm.name: vm for vm in vms}
         self._log_level = log_level
         self._stack = ExitStack()
@@ -116,6 +120,23 @@ class Vgcd:
         """Ids of the launchers of the daemon's workers."""
         return launchers(self.process.pid)
 
+    def kill_daemon(self) -> None:
+        """Kills the daemon under its keeper once a spare waits; returns when the spare has taken over."""
+        pids = self._serving()
+        until(lambda: self._count("spare_ready") >= len(pids))
+        os.kill(pids[-1], signal.SIGKILL)
+        until(lambda: self._count("frontend_taken_over") >= len(pids))
+
+    def _serving(self) -> list[int]:
+        """Ids of all daemons that have served so far; the last one serves."""
+        return [int(pid) for pid in re.findall(r"serving\b.*\bpid=(\d+)", self._log())]
+
+    def _count(self, event: str) -> int:
+        return self._log().count(event)
+
+    def _log(self) -> str:
+        return (self.folder / "vgcd.log").read_text(errors="replace")
+
     def log_tail(self) -> str:
         """The end of the daemon's log, for people."""
         lines = (self.folder / "vgcd.log").read_text(errors="replace").splitlines()
@@ -139,7 +160,7 @@ class Vgcd:
 
     def _argv(self, config: Path, listeners: list[int]) -> list[str]:
         handed = [str(number) for number in (FIRST_LISTEN_FD, len(listeners), *listeners)]
-        daemon = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
+        daemon = [sys.executable, "-m", self._module, "run", "--config", str(config)]
         return [sys.executable, "-c", ACTIVATE, *handed, *daemon]
 
     def _stop(self) -> None:
