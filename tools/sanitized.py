@@ -25,6 +25,7 @@ PASSED: Final = BUILD / "asan-passed"
 SANITIZERS: Final = "address,undefined"
 RUNTIMES: Final = ("libasan.so", "libubsan.so")
 BEHIND_WALLS: Final = (
+    "tests/protocol/test_takeover.py",
     "tests/protocol/test_vgcd.py::test_idle_daemon_sleeps",
     "tests/protocol/test_worker.py::test_a_strict_sandbox_serves_requests",
     "tests/protocol/test_worker_recovery.py::test_a_fault_in_a_strict_sandbox_is_reported",
@@ -39,6 +40,7 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_control_frames.py",
     "tests/unit/test_control_selector.py",
     "tests/unit/test_control_versions.py",
+    "tests/unit/test_keeper.py",
     "tests/unit/test_load_*.py",
     "tests/unit/test_recorder*.py",
     "tests/unit/test_vgcctl*.py",

@@ -18,6 +18,7 @@ MODULES = (
     "cores",
     "many",
     "start",
+    "takeover",
     "guest",
     "choice",
     "cudart",

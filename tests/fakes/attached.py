@@ -35,7 +35,7 @@ class AttachedLink(GuestLink):
         self._speaking = threading.Lock()
         """One thread at a time asks the device and reads its answer."""
         self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
-        self._refresh()
+        self.refresh()
         self._thread = threading.Thread(target=self._follow, name="configuration")
         self._thread.start()
 
@@ -46,7 +46,8 @@ class AttachedLink(GuestLink):
             for index, (at, kick, call) in enumerate(zip(self.rings, self.kick_fds, self.call_fds, strict=True))
         ]
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Reads the configuration space anew."""
         with self._speaking:
             data = self.frontend.config_read()
         with self._changed:
@@ -59,7 +60,7 @@ class AttachedLink(GuestLink):
         channel = self.frontend.backend_channel.fileno()
         while self._stop_fd not in select.select([channel, self._stop_fd], [], [])[0]:
             self.frontend.wait_config_change()
-            self._refresh()
+            self.refresh()
 
     def wait_ready(self, generation: int = 1) -> None:
         """Waits until a worker of at least this generation serves the device."""

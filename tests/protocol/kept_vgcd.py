@@ -110,8 +110,6 @@ def kept_vgcd(
         yield vgcd
     finally:
         vgcd.close()
-        for one in vgcd.events:
-            print(one)  # noqa: T201  pytest shows it when the test fails
         assert not any(one["event"] == "loop_error" for one in vgcd.events)
 
 

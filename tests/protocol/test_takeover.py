@@ -37,6 +37,8 @@ pytestmark = needs_walls
 def host(tmp_path: Path) -> Iterator[KeptVgcd]:
     with kept_vgcd(tmp_path, more=f"control: {{socket: {tmp_path}/control}}\n") as vgcd:
         yield vgcd
+    for one in vgcd.events:
+        print(one)  # noqa: T201  pytest shows it when the test fails
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_guest_that_computes_loses_nothing_however_often_the_daemon_is_killed(
         add[1, 1](total, 1)
         done += 1
 
-    with repeating(compute) as failed, repeating(link._refresh) as unanswered:
+    with repeating(compute) as failed, repeating(link.refresh) as unanswered:
         for number in range(1, TAKEOVERS + 1):
             before = done
             host.kill_daemon()
@@ -186,7 +188,7 @@ def test_limits_that_were_set_hold_on(host: KeptVgcd, link: AttachedLink, tmp_pa
     until(lambda: link._space.quota_memory_bytes == 32 << 20)
     host.kill_daemon()
     host.wait_for_takeovers(1)
-    link._refresh()
+    link.refresh()
     assert link._space.quota_memory_bytes == 32 << 20
 
 
@@ -221,7 +223,7 @@ def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_
         until(lambda: any("the present one goes on" in one.get("text", "") for one in host.events))
         why = "this vgcd cannot take the running one's place: it knows records of version 1, and those have version 99"
         assert any(why in one.get("text", "") for one in host.events)
-        link._refresh()
+        link.refresh()
         assert host.daemon == before
 
 

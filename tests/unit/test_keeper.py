@@ -1,0 +1,359 @@
+"""The keeper, built with sanitizers: what it keeps, passes on and answers, whatever daemons and frontends do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.limits import ANSWERS_WITHIN_S
+from tests.waiting import until
+from vhost_backend.fds import Fd
+from vhost_backend.keeper import build
+from vhost_backend.keeper.client import AddRelay, Change, Drop, HungUp, Keeper, Kept, Put, Relayed
+
+STUB = """
+import array, os, signal, socket, sys
+keeper = int(os.environ["VGC_KEEPER_FD"])
+test = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+test.connect(sys.argv[1])
+socket.send_fds(test, [os.getpid().to_bytes(4, "little")], [keeper])
+os.close(keeper)
+test.recv(1)
+os._exit(int(test.recv(1)[0]))
+"""
+"""A daemon that gives its end of the keeper's socket to the test, and ends as it is told."""
+GET_CONFIG = struct.pack("<III", 24, 1, 4) + b"\1\2\3\4"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The keeper's program."""
+    product = tmp_path_factory.mktemp("keeper") / "vgc-keeper"
+    sources = sorted(map(str, build.SOURCE_DIR.glob("*.c")))
+    flags = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
+    subprocess.run(["cc", *flags, "-fno-sanitize-recover=all", "-o", str(product), *sources], check=True)
+    return product
+
+
+class Daemon:
+    """A stub that the keeper has started, for which the test speaks."""
+
+    def __init__(self, process: socket.socket, pid: int, keeper: socket.socket, version: int | None) -> None:
+        self.pid = pid
+        self._process = process
+        self.socket = keeper
+        self.keeper = Keeper(keeper, version)
+        self.said: list[Relayed | HungUp] = []
+
+    def take_over(self) -> dict[str, Kept]:
+        return self.keeper.take_over()
+
+    def hear(self, key: str = "f") -> Relayed | HungUp:
+        """The next words of a connection's."""
+        self.keeper.listen(key, self.said.append)
+        while not self.said:
+            self.keeper._hear()
+        return self.said.pop(0)
+
+    def commit(self, *changes: Change, answer: tuple[str, int, bytes] | None = None) -> None:
+        self.keeper.commit(changes, answer)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.close()
+
+    def exit(self, code: int) -> None:
+        self._process.sendall(bytes([0, code]))
+
+    def close(self) -> None:
+        self.socket.close()
+        self._process.close()
+
+
+class Host:
+    """A keeper whose daemons are stubs."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        stub = folder / "stub.py"
+        stub.write_text(STUB)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(folder / "s"))
+        self._listener.listen()
+        self._listener.settimeout(ANSWERS_WITHIN_S)
+        self.daemons: list[Daemon] = []
+        self.process = subprocess.Popen(
+            [str(program), sys.executable, "-I", "-S", str(stub), str(folder / "s")],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LD_PRELOAD": "", "ASAN_OPTIONS": "detect_leaks=1"},
+        )
+
+    def next(self, version: int | None = 1) -> Daemon:
+        """The next daemon that the keeper has started."""
+        process, _ = self._listener.accept()
+        raw, fds, _, _ = socket.recv_fds(process, 4, 1)
+        daemon = Daemon(process, int.from_bytes(raw, "little"), socket.socket(fileno=fds[0]), version)
+        self.daemons.append(daemon)
+        return daemon
+
+    def begin(self) -> tuple[Daemon, Daemon]:
+        """The first daemon, which serves, and its spare, which has loaded."""
+        first = self.next(None)
+        assert first.take_over() == {}
+        first.keeper.ready()
+        return first, self.spare()
+
+    def spare(self) -> Daemon:
+        spare = self.next()
+        spare.keeper._send(1, seq=1)  # type: ignore[arg-type]  HELLO; `take_over` would wait
+        return spare
+
+    def succeed(self, spare: Daemon) -> dict[str, Kept]:
+        """Has a spare, whose daemon was killed, take over."""
+        spare.keeper._send = lambda *_a, **_k: None  # type: ignore[method-assign]  it has said HELLO
+        try:
+            return spare.take_over()
+        finally:
+            del spare.keeper._send
+
+    def num_fds(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def close(self) -> str:
+        """Ends the keeper; returns its words. Fails if a sanitizer has found something. Does nothing the second time."""
+        assert self.process.stderr is not None
+        if self.process.stderr.closed:
+            return ""
+        self.process.send_signal(signal.SIGKILL if self.process.poll() is None else 0)
+        for daemon in self.daemons:
+            with contextlib.suppress(OSError):
+                daemon.close()
+        said = self.process.stderr.read()
+        self.process.wait(ANSWERS_WITHIN_S)
+        self.process.stderr.close()
+        self._listener.close()
+        assert "Sanitizer" not in said, said
+        assert "runtime error" not in said, said
+        return said
+
+
+@pytest.fixture
+def host(program: Path, tmp_path: Path) -> Iterator[Host]:
+    host = Host(program, tmp_path)
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.fixture
+def frontend(host: Host) -> Iterator[Callable[[Daemon], socket.socket]]:
+    """Makes a frontend's connection "f" that a daemon has accepted."""
+    made: list[socket.socket] = []
+
+    def connect(daemon: Daemon, key: str = "f") -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(ANSWERS_WITHIN_S)
+        made.append(ours)
+        with theirs:
+            daemon.commit(AddRelay(key, theirs))
+        return ours
+
+    yield connect
+    for sock in made:
+        sock.close()
+
+
+def relayed(said: Relayed | HungUp) -> Relayed:
+    assert isinstance(said, Relayed)
+    return said
+
+
+def test_message_is_answered_by_the_next_daemon_if_the_first_dies_before(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    first, spare = host.begin()
+    qemu = frontend(first)
+    first.commit(Put("state", b"before"))
+    read_end, write_end = os.pipe()
+    socket.send_fds(qemu, [GET_CONFIG], [write_end])
+    os.close(write_end)
+    message = relayed(first.hear())
+    assert (message.data, message.seq, len(message.fds)) == (GET_CONFIG, 1, 1)
+    os.close(message.fds[0])
+    first.kill()
+    assert host.succeed(spare)["state"].blob == b"before"
+    again = relayed(spare.hear())
+    assert (again.data, again.seq, len(again.fds)) == (GET_CONFIG, 1, 1)
+    os.write(again.fds[0], b"x")
+    assert os.read(read_end, 1) == b"x"
+    os.close(again.fds[0])
+    spare.commit(Put("state", b"after"), answer=("f", 1, b"answer"))
+    assert qemu.recv(100) == b"answer"
+    until(lambda: os.read(read_end, 1) == b"")  # the keeper holds none of the message's descriptors any more
+    os.close(read_end)
+
+
+def test_message_that_was_answered_is_not_passed_on_again(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    first, spare = host.begin()
+    qemu = frontend(first)
+    qemu.sendall(GET_CONFIG + GET_CONFIG)
+    assert relayed(first.hear()).seq == 1
+    first.commit(Put("state", b"after"), answer=("f", 1, b"one"))
+    first.kill()  # the packet may not have been read yet
+    assert host.succeed(spare)["state"].blob == b"after"
+    assert relayed(spare.hear()).seq == 2
+    spare.commit(answer=("f", 1, b"wrong"))
+    spare.commit(answer=("f", 2, b"two"))
+    assert qemu.recv(3) == b"one"
+    assert qemu.recv(100) == b"two"
+
+
+def test_entries_have_their_descriptors_and_go_with_what_is_above_them(host: Host) -> None:
+    first, spare = host.begin()
+    with Fd(os.memfd_create("kept")) as memory:
+        os.write(memory.fileno(), b"content")
+        first.commit(Put("vm/a/m1", b"one", memory), Put("vm/a/m10", b"ten"), Put("vm/ab", b"other"), Put("vm/a", b""))
+    first.commit(Drop("vm/a/m10"))
+    first.kill()
+    kept = host.succeed(spare)
+    assert {key: entry.blob for key, entry in kept.items()} == {"vm/a/m1": b"one", "vm/ab": b"other", "vm/a": b""}
+    fd = kept["vm/a/m1"].fd
+    assert fd is not None
+    assert os.pread(fd.fileno(), 100, 0) == b"content"
+    spare.keeper.ready()
+    third = host.spare()
+    spare.commit(Drop("vm/a"))
+    spare.kill()
+    assert list(host.succeed(third)) == ["vm/ab"]
+
+
+def test_descriptors_do_not_pile_up(host: Host, frontend: Callable[[Daemon], socket.socket]) -> None:
+    first, _spare = host.begin()
+    qemu = frontend(first)
+    with Fd(os.eventfd(0)) as event:
+        before = None
+        for number in range(1, 200):
+            socket.send_fds(qemu, [GET_CONFIG], [event.fileno()] * 8)
+            message = relayed(first.hear())
+            for fd in message.fds:
+                os.close(fd)
+            puts = [Put(f"v/{index}", b"", event) for index in range(30)]
+            first.commit(*puts, answer=("f", number, b"."))
+            assert qemu.recv(1) == b"."
+            before = before or host.num_fds()
+        assert host.num_fds() == before
+
+
+def test_frontend_that_ends_is_told_of_with_the_message_that_it_has_not_finished(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    first, spare = host.begin()
+    qemu = frontend(first)
+    qemu.sendall(GET_CONFIG[:14])
+    qemu.close()
+    assert first.hear() == HungUp(GET_CONFIG[:14])
+    first.kill()
+    host.succeed(spare)
+    assert spare.hear() == HungUp(GET_CONFIG[:14])
+
+
+def test_message_that_is_too_long_is_passed_on_as_its_header(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    first, _spare = host.begin()
+    header = struct.pack("<III", 24, 1, 0xFFFF_FFF0)
+    frontend(first).sendall(header + bytes(10_000))
+    assert relayed(first.hear()).data == header
+
+
+def test_frontend_that_reads_no_replies_keeps_nobody_from_theirs(
+    host: Host, frontend: Callable[..., socket.socket]
+) -> None:
+    first, _spare = host.begin()
+    deaf, other = frontend(first, "deaf"), frontend(first, "f")
+    deaf.settimeout(0)
+    sent = 0
+    for number in range(1, 400):
+        with contextlib.suppress(BlockingIOError):
+            sent += deaf.send(GET_CONFIG)
+        if sent < number * len(GET_CONFIG):
+            break
+        assert relayed(first.hear("deaf")).seq == number
+        first.commit(answer=("deaf", number, bytes(100_000)))
+        other.sendall(GET_CONFIG)
+        assert relayed(first.hear("f")).seq == number
+        first.commit(answer=("f", number, b"."))
+        assert other.recv(1) == b"."
+        if number > 20:
+            break
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_packets_that_make_no_sense_are_left_out(host: Host, seed: int) -> None:
+    """A daemon that has gone mad does not take the keeper along."""
+    first, spare = host.begin()
+    first.commit(Put("state", b"good"))
+    chance = random.Random(seed)
+    for _ in range(300):
+        kind = chance.choice([2, 3, 3, 3, 5, 16, 1 << 31])
+        lengths = [chance.choice([0, 1, 5, 127, 129, 4096, (1 << 32) - 1]) for _ in range(4)]
+        first.socket.send(struct.pack("=5I", kind, *lengths) + chance.randbytes(chance.choice([0, 3, 16, 60, 1000])))
+    first.kill()
+    assert host.succeed(spare)["state"].blob == b"good"
+
+
+def test_daemon_that_ends_by_itself_before_it_serves_ends_the_keeper_with_its_code(host: Host) -> None:
+    first = host.next(None)
+    first.exit(7)
+    assert host.process.wait(ANSWERS_WITHIN_S) == 7
+
+
+def test_daemon_that_ends_on_purpose_ends_the_keeper_and_the_spare(host: Host) -> None:
+    first, spare = host.begin()
+    first.keeper._send(4)  # type: ignore[arg-type]  END
+    first.exit(0)
+    assert host.process.wait(ANSWERS_WITHIN_S) == 0
+    until(lambda: not Path(f"/proc/{spare.pid}").exists())
+
+
+def test_daemon_that_crashes_while_no_spare_has_loaded_is_followed_by_one_that_does(host: Host) -> None:
+    first = host.next(None)
+    first.take_over()
+    first.keeper.ready()
+    first.commit(Put("state", b"kept"))
+    late = host.next()
+    first.exit(1)  # a crash: it has not said that it ends
+    assert late.take_over()["state"].blob == b"kept"
+
+
+def test_new_program_that_does_not_start_leaves_the_present_one_in_its_place(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    first, _spare = host.begin()
+    qemu = frontend(first)
+    host.process.send_signal(signal.SIGUSR2)
+    host.next().exit(3)
+    host.spare()
+    qemu.sendall(GET_CONFIG)
+    assert relayed(first.hear()).seq == 1
+    first.commit(answer=("f", 1, b"still here"))
+    assert qemu.recv(100) == b"still here"
+    assert "the new vgcd did not start (exit code 3); the present one goes on" in host.close()
+
+
+def test_keeper_without_a_program_says_what_is_allowed(program: Path) -> None:
+    ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "vgc-keeper: no program to run; allowed: vgc-keeper PROGRAM...\n")
