@@ -52,7 +52,7 @@ _PERMISSIVE: Final = (
 
 _EPILOG: Final = """\
 examples:
-  vgcd run --config /etc/vgcd.yaml              all VMs of a host
+  vgcd run --config /etc/vgcd.yaml              all VMs of a host, until SIGTERM
   vgcd check-config /etc/vgcd.yaml              only look for mistakes
   vgcd --socket-path /run/vm1.sock              one VM, with defaults
   vgcd --fd 3 --engine null --region 16M        one VM on an inherited socket, until it disconnects
@@ -322,7 +322,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
     choices = asyncio.run(_engines_here(added))
     over = _fitting(Capacity.of_host(), config, [Share(choice.config, choice.gpu) for choice in choices])
     with _to_reader():
-        print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms)}")
+        print(f"{arguments.file}: no mistakes; VMs: {', '.join(vm.name for vm in config.vms) or 'none'}")
         if more := [vm.name for vm in added.vms[len(config.vms) :]]:
             print(f"beside them vgcd serves VMs that were added without a file: {', '.join(more)}")
         if missing:

@@ -110,7 +110,9 @@ def activated(environment: Mapping[str, str], names: Sequence[str]) -> dict[str,
     if len(vms) != count or not set(vms) <= set(names):
         vms = list(names[:count])
     if len(set(vms)) != count:
-        raise ConfigError([f"LISTEN_FDS is {count}; allowed: at most one socket for each of {', '.join(names)}"])
+        raise ConfigError(
+            [f"LISTEN_FDS is {count}; allowed: at most one socket for each VM ({', '.join(names) or 'none'})"]
+        )
     return {name: inherited(FIRST_ACTIVATED_FD + i) for i, name in enumerate(vms)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,40 @@ def test_added_vm_is_served_and_others_notice_nothing(host: AddingHost) -> None:
         assert host.caller.ask("remove_vm", vm="b")["removed"] == ["b"]
         until(lambda: host.origins() == {"a": "file"})
         assert not host.socket("b").exists()
+
+
+def test_host_begins_without_vms_and_loses_its_last_one(host: AddingHost) -> None:
+    host.write({})
+    with running(host):
+        assert host.origins() == {}
+        assert [gpu["pes"] for gpu in host.caller.ask("topology")["gpus"]] == [os.cpu_count()]
+        for _ in range(2):
+            assert host.add("b")["added"] == ["b"]
+            assert is_served(host, "b")
+            host.caller.ask("remove_vm", vm="b")
+            until(lambda: host.origins() == {})
+            host.settle([])
+        host.write({"a": {}})
+        assert host.reload()["added"] == ["a"]
+        with FakeVm(host.socket("a")) as vm:
+            vm.frontend.wait_health(Health.READY)
+            host.write({})
+            assert host.reload()["waiting"] == ["a"]
+        assert wait_for(host.process, "vm_left")["vm"] == "a"
+        assert host.origins() == {}
+        assert host.add("b")["added"] == ["b"]
+        assert is_served(host, "b")
+
+
+def test_vm_on_the_command_line_is_not_removed(tmp_path: Path) -> None:
+    options = ["--socket-path", str(tmp_path / "s"), "--engine", "null", "--sandbox", "best-effort"]
+    with vgcd(*options, "--control-socket", str(tmp_path / "control"), "--log-format", "json") as process:
+        wait_for(process, "serving")
+        until(lambda: is_reached(tmp_path / "control"))
+        with ApiCaller(tmp_path / "control") as caller:
+            with pytest.raises(ApiRefusedError, match="vm is the only VM; allowed: to end vgcd, or to add another one"):
+                caller.ask("remove_vm", vm="vm")
+            assert [vm["vm"] for vm in caller.ask("topology")["vms"]] == ["vm"]
 
 
 def test_added_vm_outlasts_reloads(host: AddingHost) -> None:

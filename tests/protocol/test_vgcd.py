@@ -501,8 +501,9 @@ def test_activated_sockets_for_another_process_are_ignored() -> None:
 
 def test_more_activated_sockets_than_vms_are_refused() -> None:
     environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2"}
-    with pytest.raises(ConfigError, match="at most one socket for each of a"):
-        sockets.activated(environment, ["a"])
+    for names, told in ((["a"], "a"), ([], "none")):
+        with pytest.raises(ConfigError, match=rf"at most one socket for each VM \({told}\)"):
+            sockets.activated(environment, names)
 
 
 @pytest.mark.parametrize("said", ["", "two", "-1"])

@@ -163,6 +163,15 @@ def test_error_names_file_line_key_value_and_what_is_allowed() -> None:
     assert problems(text) == ["f.yaml:4: vms.a.quota.pes is 0; allowed: an integer of 1 to 4096"]
 
 
+def test_host_may_have_no_vms() -> None:
+    assert config.parse("vms: {}").vms == ()
+
+
+def test_file_without_the_key_vms_is_refused() -> None:
+    """A file that was emptied by accident, and is read again, must not remove all VMs of the host."""
+    assert "allowed: a mapping of up to 256 VM names" in problems("")[0]
+
+
 def test_all_errors_are_reported_at_once() -> None:
     text = "vms:\n  a: {socket: x}\n  b: {num_queues: 65}\nlog: {level: loud}\nzz: 1\n"
     found = problems(text)
@@ -175,7 +184,7 @@ def test_all_errors_are_reported_at_once() -> None:
     ("text", "words"),
     [
         ("{}", "vms"),
-        ("vms: {}", "a mapping of 1 to 256"),
+        ("vms:", "a mapping of up to 256 VM names to their settings; {} for none"),
         ("vms: [a]", "vms is a list"),
         ("vms: 3", "vms is 3"),
         ("[]", "the file is a list"),

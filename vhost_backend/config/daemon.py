@@ -293,8 +293,9 @@ def wrong_cores(vm: VmConfig) -> str:
 def _vms(
     problems: Problems, at: Located | None, defaults: Located | None, control: ControlConfig
 ) -> tuple[VmConfig, ...]:
-    if at is None or not isinstance(at.value, dict) or not 1 <= len(at.value) <= MAX_VMS:
-        problems.add(at or Located(None, 1), "vms", f"a mapping of 1 to {MAX_VMS} VM names to their settings")
+    if at is None or not isinstance(at.value, dict) or len(at.value) > MAX_VMS:
+        allowed = f"a mapping of up to {MAX_VMS} VM names to their settings; {{}} for none"
+        problems.add(at or Located(None, 1), "vms", allowed)
         return ()
     empty: dict[str, Located] = {}
     rows = {name: Located(empty, row.line) if row.value is None else row for name, row in at.value.items()}

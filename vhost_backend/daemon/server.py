@@ -190,7 +190,9 @@ class Daemon:
         return self._source is not None
 
     async def run(self) -> None:
-        """Serves until cancelled, or until all VMs have left: handed-over connections have ended, and no socket listens.
+        """Serves until cancelled; without a file from which VMs could come, until the last VM has left, too.
+
+        A VM has left when it was removed and its frontend has gone, or when the connection that was handed over has ended.
 
         On return and on error all workers and compilers are killed and reaped, and the sockets that were bound are unlinked.
 
@@ -230,6 +232,8 @@ class Daemon:
                 if self._keeper is not None:
                     self._tell_roll()
                     self._keeper.ready()
+                if self.can_reload:
+                    await asyncio.get_running_loop().create_future()  # VMs may come at any time
 
     def _begin(self, config: VmConfig) -> None:
         """Admits a VM with which the daemon starts."""
@@ -347,20 +351,20 @@ class Daemon:
     async def remove(self, name: str, *, now: bool = False) -> Reload:
         """Serves a VM no more once its frontend has gone, or `now`; forgets one that was to stay and cannot be served.
 
-        :raise ConfigError: it is the last one, with which the daemon would end, or no VM has this name.
+        :raise ConfigError: it is the last one, with which a daemon without a file would end, or no VM has this name.
         """
         async with self._changing:
             if name in self.left_out:
                 return await self._forget(name)
             if name not in self._served:
-                raise ConfigError([f"no VM {name}; there is: {', '.join(self._served)}"])
+                raise ConfigError([f"no VM {name}; there is: {', '.join(self._served) or 'none'}"])
             if self.origin(name) == "leaving":
                 served = self._served[name]
                 if now:
                     served.cut_off()
                     return Reload(removed=(name,))
                 return Reload(waiting=(name,) if served.vm.is_connected else ())
-            if len(self.config.vms) == 1:
+            if len(self.config.vms) == 1 and not self.can_reload:
                 raise ConfigError([f"{name} is the only VM; allowed: to end vgcd, or to add another one before"])
             roll = self._roll.without(name)
             return await self._change(roll, roll.config(), now=now)
