@@ -28,6 +28,12 @@ _ALLOTMENTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Ways in which a guest stands to its allotment that need attention."""
 
+LOW_DISK_BYTES: Final = 128 << 20
+"""Free space on a recording's disk below which it needs attention: twice what the recorder keeps in memory."""
+LATE_NS: Final = 10 * 10**9
+"""Age of what is not in the store yet from which on a recorder needs attention."""
+_NS_PER_S: Final = 10**9
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -135,8 +141,28 @@ def of_faults(host: str, faults: Sequence[Mapping[str, Any]]) -> Iterator[Proble
         )
 
 
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"
+
+
 def of_recorder(recorder: Mapping[str, Any] | None) -> Iterator[Problem]:
-    """Problems of a control centre's recording."""
-    if recorder is not None and recorder["left_out"]:
-        what = f"the recorder was too slow, and left out {recorder['left_out']} batches and events"
+    """Problems of a control centre's recording; `recorder`: its `virtio_proto.control.api.RecorderStatus`, None if none."""
+    if recorder is None:
+        return
+    failure, free, left_out = recorder["failure"], recorder["free_bytes"], recorder["left_out"]
+    is_short = free is not None and free < LOW_DISK_BYTES
+    if failure is not None and failure["to_ns"] is None:
+        remedy = f"make room there: {_mib(free)} are free" if is_short else "mend that"
+        what = f"the recorder cannot write: {failure['error']}; {_mib(recorder['queued_bytes'])} wait in memory"
+        yield Problem("centre", None, what, f"{remedy}; it is tried again each second")
+    elif is_short:
+        what = f"the recorder's disk is nearly full: {_mib(free)} are free"
+        yield Problem("centre", None, what, "make room there, or record less: retention and size of the recorder")
+    elif recorder["lag_ns"] > LATE_NS:
+        what = f"the recorder is {recorder['lag_ns'] / _NS_PER_S:.0f} s behind"
         yield Problem("centre", None, what, "a quicker disk, or fewer channels")
+    if left_out:
+        times = recorder["failures"]
+        cause = f", or could not write ({'once' if times == 1 else f'{times} times'})" if times else ""
+        what = f"the recorder was too slow{cause}, and left out {left_out} batches and events"
+        yield Problem("centre", None, what, "a quicker or larger disk, or fewer channels; a restart counts anew")

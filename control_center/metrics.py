@@ -24,7 +24,7 @@ from control_center.host import Host
 from control_center.scope import Scope
 from control_center.usage import memory_bytes
 from virtio_proto.control import latency
-from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, SelfInfo, VmInfo
+from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, RecorderStatus, SelfInfo, VmInfo
 from virtio_proto.control.verbs.channels import Ls
 from virtio_proto.control.verbs.faults import Faults
 from virtio_proto.control.verbs.hosts import Self, Stat
@@ -61,6 +61,8 @@ async def page(centre: Centre, scope: Scope) -> str:
     out = Page()
     out.add("vgc_centre_streams", len(centre.hub), {})
     out.add("vgc_centre_memory_bytes", memory_bytes(), {})
+    if centre.recorder is not None and scope.is_all:
+        _add_recorder(out, centre.recorder.status())
     hosts = centre.cluster.visible(scope)
     for host in hosts:
         out.add("vgc_host_up", int(host.state == "up"), {"Hostname": host.name})
@@ -92,6 +94,20 @@ def _vm_labels(host: Host, vm: VmInfo) -> _Labels:
     gpu = next((gpu for gpu in host.gpus if gpu["gpu"] == vm["gpu"]), None)
     place = {"gpu": vm["gpu"], "Hostname": host.name} if gpu is None else _gpu_labels(host, gpu)
     return {**place, "vm": vm["vm"]}
+
+
+def _add_recorder(out: Page, status: RecorderStatus) -> None:
+    failure, free = status["failure"], status["free_bytes"]
+    out.add("vgc_recorder_failing", int(failure is not None and failure["to_ns"] is None), {})
+    out.add("vgc_recorder_failures_total", status["failures"], {})
+    out.add("vgc_recorder_lag_seconds", status["lag_ns"] / 1e9, {})
+    out.add("vgc_recorder_queued_bytes", status["queued_bytes"], {})
+    out.add("vgc_recorder_queue_limit_bytes", status["queue_bytes"], {})
+    out.add("vgc_recorder_left_out_total", status["left_out"], {})
+    if free is not None:
+        out.add("vgc_recorder_disk_free_bytes", free, {})
+    out.add("vgc_recorder_bytes", status["bytes"], {})
+    out.add("vgc_recorder_records", status["records"], {})
 
 
 def _add_known(out: Page, host: Host, scope: Scope) -> None:

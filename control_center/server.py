@@ -14,14 +14,14 @@ from control_center.errors import ConfigError
 
 if TYPE_CHECKING:
     from control_center.centre import Centre
-    from control_center.config import CentreConfig
+    from control_center.config import CentreConfig, RecorderConfig
 
 EXAMPLES: Final = """\
 examples:
   vgc-control-center --host unix:/run/vgc/control.sock        the page of this machine, at http://127.0.0.1:7070
   vgc-control-center --config /etc/vgc/centre.yaml            many hosts, tokens, a recorder
   vgc-control-center --check --config /etc/vgc/centre.yaml    lists the errors of a configuration, and ends
-  vgc-control-center --doctor                                 lists what this machine lacks, and how to get it
+  vgc-control-center --doctor [--config F]                    lists what this machine lacks, and how to get it
 """
 
 
@@ -49,7 +49,9 @@ def arguments() -> argparse.ArgumentParser:
         help="record what happens to sqlite:///path or postgresql://...; keeps the last 2G, or what --config says",
     )
     parser.add_argument("--check", action="store_true", help="only check the configuration")
-    parser.add_argument("--doctor", action="store_true", help="check what this machine lacks")
+    parser.add_argument(
+        "--doctor", action="store_true", help="check what this machine lacks; with --config, for its recording, too"
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
 
@@ -57,8 +59,8 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; gives the exit code: 0, 1 if something is missing, 2 if the configuration cannot be used."""
     given = arguments().parse_args(argv)
-    if given.doctor:
-        return _doctor()
+    if given.doctor and not (given.config or given.record):
+        return _doctor(None)
     try:
         import aiohttp  # noqa: F401  reports a missing package before anything is started
 
@@ -71,16 +73,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
         return error.exit_code
+    if given.doctor:
+        return _doctor(chosen.recorder)
     if given.check:
         print(f"{given.config or 'the command line'}: {len(chosen.hosts)} hosts, no errors")
         return 0
     return _serve(chosen)
 
 
-def _doctor() -> int:
+def _doctor(recorder: RecorderConfig | None) -> int:
     from control_center import doctor
 
-    findings = list(doctor.examine())
+    findings = list(doctor.examine(recorder))
     for finding in findings:
         print(finding.line())
     return 0 if all(finding.ok or finding.optional for finding in findings) else 1

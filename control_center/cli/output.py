@@ -159,6 +159,15 @@ def size(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
+def over(recorder: Mapping[str, Any]) -> str:
+    """Clause about a recorder's last failure that is over; "" if it had none since its start, or one that lasts."""
+    failure = recorder["failure"]
+    if failure is None or failure["to_ns"] is None:
+        return ""
+    span = f"from {date(failure['from_ns'])} to {date(failure['to_ns'])}"
+    return one_line(f"; it could not write {span}: {failure['error']}")
+
+
 def duration(span_ns: float) -> str:
     for unit, length in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if abs(span_ns) >= length:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -195,8 +196,24 @@ def connect(url: str, *, read_only: bool = False) -> Database:
     check_url(url)
     if not url.startswith("sqlite:"):
         return Postgres(url)
+    return Sqlite(sqlite_path(url), read_only=read_only)
+
+
+def sqlite_path(url: str) -> Path:
+    """File of the store at an ``sqlite:`` URL."""
     path = url.removeprefix("sqlite:")
-    return Sqlite(Path("/" + path.lstrip("/") if path.startswith("/") else path), read_only=read_only)
+    return Path("/" + path.lstrip("/") if path.startswith("/") else path)
+
+
+def free_bytes(url: str) -> int | None:
+    """Free space on the disk of the store at `url`; None if the store is a server's, or its folder does not answer."""
+    if not url.startswith("sqlite:"):
+        return None
+    try:
+        disk = os.statvfs(sqlite_path(url).absolute().parent)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
 
 
 def check_url(url: str) -> None:

@@ -65,6 +65,20 @@ class Taken:
     """True if the queue is empty now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Items between those that put them and the store."""
+
+    bytes: int
+    """Size of the items that wait, and of those that are being written."""
+    limit_bytes: int
+    """Most bytes that may wait."""
+    lag_ns: int
+    """Age of the oldest of them; 0: everything is in the store."""
+    left_out: int
+    """Items that did not fit, since the start."""
+
+
 class Inbox:
     """Queue between the threads that put items and the writer's thread, which takes them."""
 
@@ -78,6 +92,11 @@ class Inbox:
         self._closing = False
         self._wanted = 0
         self._flushed = 0
+        self._came: deque[int] = deque()
+        """Times at which the queued items came."""
+        self._taken_ns: int | None = None
+        """When the oldest item came that the writer has taken and not written; None: it has written all."""
+        self._taken_bytes = 0
         self.total_left_out = 0
 
     def put(self, item: Item) -> None:
@@ -87,9 +106,17 @@ class Inbox:
                 self.total_left_out += 1
                 return
             self._queue.append(item)
+            self._came.append(self._now_ns())
             self._bytes += item.size
             if len(self._queue) == FLUSH_ITEMS:
                 self._changed.notify_all()
+
+    def backlog(self) -> Backlog:
+        """Items that are not in the store yet."""
+        with self._changed:
+            oldest_ns = self._came[0] if self._taken_ns is None and self._came else self._taken_ns
+            lag_ns = 0 if oldest_ns is None else max(0, self._now_ns() - oldest_ns)
+            return Backlog(self._bytes + self._taken_bytes, self._limit_bytes, lag_ns, self.total_left_out)
 
     def close(self) -> None:
         """Closes the queue: later items are left out, and `take` gives out the rest at once."""
@@ -106,7 +133,12 @@ class Inbox:
         with self._changed:
             self._changed.wait_for(due, pause_s)
             items = [self._queue.popleft() for _ in range(min(len(self._queue), FLUSH_ITEMS))]
-            self._bytes -= sum(item.size for item in items)
+            if items and self._taken_ns is None:
+                self._taken_ns = self._came[0]
+            for item in items:
+                self._came.popleft()
+                self._bytes -= item.size
+                self._taken_bytes += item.size
             left_out, self._left_out = self._left_out, LeftOut()
             return Taken(items, left_out, self._closing, self._wanted, last=not self._queue)
 
@@ -117,8 +149,9 @@ class Inbox:
 
     def written(self, taken: Taken) -> None:
         """Notes that the taken items are in the store, and wakes the callers of `flush`."""
-        if taken.last:
-            with self._changed:
+        with self._changed:
+            self._taken_ns, self._taken_bytes = None, 0
+            if taken.last:
                 self._flushed = max(self._flushed, taken.flush)
                 self._changed.notify_all()
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, TypedDict, TypeVar
 
 from control_center.recorder import perfetto, schema, table
-from control_center.recorder.dialect import check_url, connect, without_password
+from control_center.recorder.dialect import check_url, connect, free_bytes, without_password
 from control_center.recorder.entry import Kind, unpack_body
 from control_center.recorder.lookup import Lookup
 from control_center.recorder.rows import command_row, event_row, last_records, load_row, moments, record_row
@@ -52,7 +52,7 @@ class StoreReader:
         self._lookup.close()
 
     async def state(self) -> RecorderStatus:
-        """Size and time range of the store. `left_out` is 0: only the recorder that writes knows it.
+        """Size and time range of the store. Nothing is left out, queued or failing: only the recorder that writes knows it.
 
         :raise StoreError: no recording of this version is at the URL.
         """
@@ -61,7 +61,7 @@ class StoreReader:
             database = connect(self._url, read_only=True)
             try:
                 schema.check_version(database)
-                return status_of(self._url, schema.totals(database), 0)
+                return status_of(self._url, schema.totals(database), free_bytes(self._url))
             finally:
                 database.close()
 
@@ -119,14 +119,21 @@ class StoreReader:
                 yield row
 
 
-def status_of(url: str, totals: schema.Totals, left_out: int) -> RecorderStatus:
+def status_of(url: str, totals: schema.Totals, free: int | None = None) -> RecorderStatus:
+    """Status of a recording at rest; `free`: bytes on its disk."""
     return RecorderStatus(
         url=without_password(url),
         bytes=totals.bytes,
         first_ns=totals.first_ns,
         last_ns=totals.last_ns,
         records=totals.records,
-        left_out=left_out,
+        left_out=0,
+        queued_bytes=0,
+        queue_bytes=0,
+        lag_ns=0,
+        free_bytes=free,
+        failures=0,
+        failure=None,
     )
 
 

@@ -51,7 +51,9 @@ class StoreRecorder:
         :raise OSError: the store cannot be written.
         """
         if not await asyncio.to_thread(self._inbox.flush, 30.0):
-            raise StoreError(self._writer.error or "the recording was not written within 30 s")
+            failure = self._writer.failure
+            lasts = failure is not None and failure.to_ns is None
+            raise StoreError(failure.error if failure and lasts else "the recording was not written within 30 s")
 
     def record_batch(self, push: RecordsPush, host: str) -> None:
         """Records a batch. Its `dictionary` holds the texts that are new since the VM's last batch."""
@@ -71,5 +73,17 @@ class StoreRecorder:
         self._inbox.put(load_entry(info, host, self._settings.now_ns()))
 
     def status(self) -> RecorderStatus:
-        """Size and time range of the store as of the last flush, and how many items were left out."""
-        return status_of(self._settings.url, self._writer.totals, self._inbox.total_left_out)
+        """Size and time range of the store as of the last flush, what is not in it yet, and what went wrong. Does not wait."""
+        failure, backlog = self._writer.failure, self._inbox.backlog()
+        return {
+            **status_of(self._settings.url, self._writer.totals),
+            "left_out": backlog.left_out,
+            "queued_bytes": backlog.bytes,
+            "queue_bytes": backlog.limit_bytes,
+            "lag_ns": backlog.lag_ns,
+            "free_bytes": self._writer.free_bytes,
+            "failures": self._writer.failures,
+            "failure": None
+            if failure is None
+            else {"error": failure.error, "from_ns": failure.from_ns, "to_ns": failure.to_ns},
+        }

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from control_center.recorder import prune, schema
-from control_center.recorder.dialect import Database, StoreError
+from control_center.recorder.dialect import Database, StoreError, free_bytes
 from control_center.recorder.entry import OVERHEAD_BYTES, Entry, batch_entries, gap_entry
 from control_center.recorder.inbox import Batch, Inbox, Taken
 from control_center.recorder.texts import KnownTexts, Place
@@ -52,6 +52,16 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Time in which the store could not be written."""
+
+    error: str
+    from_ns: int
+    to_ns: int | None = None
+    """When it was written again; None: it still cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Text:
     entry_index: int
     """Index of the entry that the text came with."""
@@ -78,8 +88,14 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self.totals = schema.Totals()
         """Sums over the store, as of the last flush."""
-        self.error: str | None = None
-        """Why the last write failed; None if it succeeded."""
+        self._is_pruned = True
+        """False if the last attempt to delete entries failed."""
+        self.failures = 0
+        """Times at which the store could not be written any more."""
+        self.failure: Failure | None = None
+        """The last of them; None: there was none."""
+        self.free_bytes: int | None = None
+        """Free space on the store's disk as of the last flush; None: it is not on a disk of this machine."""
 
     def start(self) -> None:
         """Opens the store and starts the thread.
@@ -106,7 +122,11 @@ class Writer:
                 if closing:
                     break
             if stored:
+                self._prune()
+                self.free_bytes = free_bytes(self._settings.url)
                 self._inbox.written(taken)
+            else:
+                log.error("recording: ends without %d batches, events and commands, which are lost", len(taken.items))
             if taken.closing and taken.last:
                 break
         self._end()
@@ -115,18 +135,33 @@ class Writer:
         try:
             self._write(entries, texts)
         except StoreError as error:
-            if self.error is None:
-                log.error("recording: %s; will be tried again", error)  # noqa: TRY400  the text says all
-            self.error = str(error)
-            self._drop_connection()
+            self._fail(error)
             return False
         except Exception:  # an entry that cannot be written must not end the recording
             log.exception("recording: %d entries cannot be written", len(entries))
             self._drop_connection()
             now = self._settings.now_ns()
             return self._try([gap_entry("unwritable", now, now, {"entries": len(entries)})], []) if entries else False
-        self.error = None
+        if self._is_pruned:
+            self._recover()
         return True
+
+    def _fail(self, error: StoreError) -> None:
+        self._drop_connection()
+        self.free_bytes = free_bytes(self._settings.url)
+        failure = self.failure
+        if failure is not None and failure.to_ns is None:
+            self.failure = replace(failure, error=str(error))
+            return
+        log.error("recording: %s; will be tried again", error)
+        self.failures += 1
+        self.failure = Failure(str(error), self._settings.now_ns())
+
+    def _recover(self) -> None:
+        failure = self.failure
+        if failure is not None and failure.to_ns is None:
+            self.failure = replace(failure, to_ns=self._settings.now_ns())
+            log.warning("recording: goes on after: %s", failure.error)
 
     def _prepare(self, taken: Taken) -> tuple[list[Entry], list[_Text]]:
         entries: list[Entry] = []
@@ -207,13 +242,27 @@ class Writer:
                 self._insert(database, entries, texts)
                 schema.set_fact(database, "alive_ns", now)
             self._alive_ns = now
-        limit = self._settings.size_bytes
+
+    def _prune(self) -> None:
+        """Keeps age and size within bounds. A failure must not have entries written again that are in the store."""
+        now, limit = self._settings.now_ns(), self._settings.size_bytes
         is_due = not 0 <= now - self._pruned_ns < self._settings.prune_s * 1e9  # negative after the clock was set back
-        if is_due or (limit is not None and self.totals.bytes > limit):
-            self._pruned_ns = now
+        if self._is_pruned and not is_due and (limit is None or self.totals.bytes <= limit):
+            return
+        self._pruned_ns = now
+        try:
             self.totals, forgotten = prune.prune(
                 self._open(), self.totals, now, retention_s=self._settings.retention_s, size_bytes=limit
             )
+        except StoreError as error:
+            self._is_pruned = False
+            self._fail(error)
+        except Exception:  # entries that cannot be deleted must not end the recording
+            log.exception("recording: old entries cannot be deleted")
+            self._drop_connection()
+        else:
+            self._is_pruned = True
+            self._recover()
             self._known.forgotten(forgotten)
 
     def _insert(self, database: Database, entries: list[Entry], texts: list[_Text]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_center import __version__
+from control_center import __version__, health
 from control_center.cluster import Gathered
 from control_center.encoding import load_json
 from control_center.hosts_view import host_info
@@ -51,7 +51,7 @@ async def status(call: Call) -> Statuses:
 async def own(call: Call) -> SelfAnswer:
     """Shows the cost of hosts and of the centre, and the caller's rights."""
     found = await look(call, call.asked) if call.scope.is_all else Gathered[Any]()
-    recorder = call.centre.recorder
+    recorder = call.centre.recorder.status() if call.centre.recorder is not None and call.scope.is_all else None
     return {
         "role": call.caller.role,
         "name": call.caller.name,
@@ -59,5 +59,8 @@ async def own(call: Call) -> SelfAnswer:
         "centre": _centre(call),
         "hosts": dict(sorted(found.answers.items())),
         "failed": failures(found),
-        "recorder": recorder.status() if recorder is not None and call.scope.is_all else None,
+        "recorder": recorder,
+        "problems": [
+            {"host": one.host, "what": one.what, "remedy": one.remedy} for one in health.of_recorder(recorder)
+        ],
     }

@@ -83,7 +83,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "system": EVENTS | {"links", "api", "functions", "instances", "faults", "firmware", "load", "host"},
     },
     "control_center": layered(
-        {"address", "errors", "exposition", "recording_port", "usage"},
+        {"address", "errors", "exposition", "health", "recording_port", "usage"},
         {"answers", "doctor", "messages", "rows", "scope"},
         {"access", "daemon_link", "snapshots"},
         {"host"},
@@ -98,7 +98,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
     )
     | {
         "marks": set(),
-        "health": set(),
+        "doctor": {"address", "config", "health", "recorder"},
         "recorder": {"marks", "recording_port"},
         "replay": {"encoding", "errors", "messages", "recorder", "recording_port", "scope"},
         "websocket": {

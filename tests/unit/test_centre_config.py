@@ -13,6 +13,7 @@ from control_center import address, config, doctor, server
 from control_center.address import TlsAddress, UnixAddress
 from control_center.errors import ConfigError
 from tests.fakes.control_daemon import FakeDaemon
+from tests.small_disk import small_disk
 from tests.unit.centre_rig import SHAPE
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "control-center.example.yaml"
@@ -168,6 +169,21 @@ def test_the_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_the_doctor_exits_with_0_where_nothing_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert server.main(["--doctor"]) == 0
     assert "MISSING" not in capsys.readouterr().out
+
+
+def test_the_doctor_compares_the_recordings_disk_with_its_size(tmp_path: Path) -> None:
+    def room(size_bytes: int, folder: Path) -> str:
+        recorder = config.RecorderConfig(f"sqlite://{folder}/recording.db", None, size_bytes)
+        (line,) = [finding.line() for finding in doctor.examine(recorder) if "recording" in finding.what]
+        return line
+
+    with small_disk(tmp_path / "disk") as disk:
+        assert room(100 << 20, disk.folder).startswith("ok      room for the recording: ")
+        assert room(100 << 20, disk.folder).endswith("may grow by 100 MiB")
+        assert room(1 << 30, disk.folder).startswith("--      room for the recording: ")
+        disk.fill()
+        assert room(100 << 20, disk.folder).startswith("MISSING room for the recording: 0 MiB are free")
+        assert "could not be checked" in room(100 << 20, disk.folder / "none")
 
 
 def test_the_program_prints_its_address_and_ends_at_sigterm(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from control_center import metrics
 from control_center.exposition import METRICS, Page
 from control_center.scope import Scope
 from tests.unit.centre_rig import Rig, rig_of, run
+from tests.unit.recorder_rig import recorder, sqlite_url
 from virtio_proto.control import latency
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
@@ -269,8 +270,9 @@ def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> Non
     assert len(queries) > 20
 
     async def test() -> None:
-        async with rig_of(tmp_path) as rig:
+        async with recorder(sqlite_url(tmp_path)) as made, rig_of(tmp_path, recorder=made) as rig:
             await rig.post("/channels", {"selector": "fn=perf"})
+            await made.flush()
             rig.daemon.fault("h1-vm0")
             rig.daemon.world.vms["h1-vm0"].more = FACTS
             await rig.host()._learn()

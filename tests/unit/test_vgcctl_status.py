@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -197,8 +197,32 @@ def test_states_of_vms_are_counted_in_words() -> None:
     assert found == ["serving", "held", "ending", "waiting for QEMU", "being replaced", "down", "migrating"]
 
 
-def test_recorder_that_left_something_out_needs_attention() -> None:
+WELL: Final = {
+    "left_out": 0,
+    "failures": 0,
+    "failure": None,
+    "free_bytes": 1 << 40,
+    "queued_bytes": 0,
+    "lag_ns": 10**9,
+}
+"""Status of a recorder that is well, as far as its health goes."""
+
+
+def test_recorder_needs_attention_while_it_is_not_well() -> None:
+    def told(**facts: Any) -> list[str]:
+        return [problem.what for problem in health.of_recorder(WELL | facts)]
+
+    failure = {"error": "disk is full", "from_ns": 1, "to_ns": None}
     assert list(health.of_recorder(None)) == []
-    assert list(health.of_recorder({"left_out": 0})) == []
-    (problem,) = health.of_recorder({"left_out": 7})
-    assert "7 batches" in problem.what
+    assert told() == []
+    assert told(free_bytes=None) == []
+    assert told(left_out=7) == ["the recorder was too slow, and left out 7 batches and events"]
+    assert told(free_bytes=2 << 20) == ["the recorder's disk is nearly full: 2.0 MiB are free"]
+    assert told(lag_ns=11 * 10**9) == ["the recorder is 11 s behind"]
+    assert told(failures=1, failure=failure, lag_ns=1 << 62, free_bytes=0, queued_bytes=1 << 19) == [
+        "the recorder cannot write: disk is full; 0.5 MiB wait in memory"
+    ]
+    assert told(failures=2, failure={**failure, "to_ns": 5}) == []
+    assert told(failures=2, failure={**failure, "to_ns": 5}, left_out=3) == [
+        "the recorder was too slow, or could not write (2 times), and left out 3 batches and events"
+    ]

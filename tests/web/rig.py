@@ -46,11 +46,14 @@ class Rig:
         hosts: dict[str, dict[str, str]] = _LABELS,
         shape: Shape | None = None,
         tick_s: float = TICK_S,
+        recordings: Path | None = None,
     ) -> None:
+        """`recordings`: folder of the recording, if it is not `folder`."""
         self.folder = folder
         self.daemons = {name: FakeDaemon(name, folder / f"{name}.sock", shape=shape or Shape()) for name in hosts}
         self.url = ""
         self.guarded_url = ""
+        self._recordings = recordings or folder
         self._labels = hosts
         self._phases = {
             (name, vm.name): vm.phase for name, daemon in self.daemons.items() for vm in daemon.world.vms.values()
@@ -98,7 +101,7 @@ class Rig:
             self._stack.push_async_callback(daemon.stop)
         for work in (asyncio.create_task(self._work()), asyncio.create_task(self._load())):
             self._stack.callback(work.cancel)
-        recorder = StoreRecorder(Settings(f"sqlite:///{self.folder}/recording.db", flush_s=0.1))
+        recorder = StoreRecorder(Settings(f"sqlite:///{self._recordings}/recording.db", flush_s=0.1))
         await recorder.start()
         self._stack.push_async_callback(recorder.close)
         hosts = [

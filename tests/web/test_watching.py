@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.small_disk import small_disk
 from tests.web.journal import Journal
 from tests.web.rig import Rig
 
@@ -161,3 +163,23 @@ def test_what_watching_costs_is_shown(go: Go, rig: Rig) -> None:
     expect(page.get_by_role("table", name="Daemons")).to_contain_text("48 MiB")
     expect(page.get_by_role("table", name="Cost by VM")).to_contain_text("h1/h1-vm0")
     expect(page.locator(".facts")).to_contain_text("sqlite:")
+    expect(page.locator(".facts")).to_contain_text("writes")
+
+
+def test_full_disk_of_the_recorder_is_shown_until_it_is_over(context: BrowserContext, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk, Rig(tmp_path, recordings=disk.folder) as rig:
+        page = context.new_page()
+        page.goto(f"{rig.url}#/self")
+        health = page.locator("#health")
+        facts = page.locator(".facts")
+        expect(facts).to_contain_text("writes")
+        expect(health).to_have_text("")
+        disk.fill()
+        expect(health).to_have_text("1 problem")
+        expect(facts).to_contain_text("cannot write since")
+        expect(page.locator("section", has_text="Health")).to_contain_text("make room there")
+        disk.free()
+        expect(health).to_have_text("")
+        expect(facts).to_contain_text("writes again since")
+        expect(page.locator("section", has_text="Health").first).to_contain_text("all is well")
+        page.close()

@@ -441,8 +441,18 @@ class CentreInfo(TypedDict):
     streams: int
 
 
+class RecorderFailure(TypedDict):
+    """Time in which a recorder could not write, such as while its disk was full."""
+
+    error: str
+    """Reason, as the store last told it."""
+    from_ns: int
+    to_ns: int | None
+    """When the recorder wrote again; null: it still cannot."""
+
+
 class RecorderStatus(TypedDict):
-    """Extent of the recording."""
+    """Extent of the recording, and the recorder's health."""
 
     url: str
     """Address of the store, without its password."""
@@ -453,6 +463,18 @@ class RecorderStatus(TypedDict):
     """Number of records in the store now."""
     left_out: int
     """Batches and events dropped since the recorder's start, as its queue was full."""
+    queued_bytes: int
+    """Size of what waits in memory to be written."""
+    queue_bytes: int
+    """Most bytes that may wait; what comes beyond that is left out."""
+    lag_ns: int
+    """Age of the oldest batch, event or command that is not in the store yet; 0: all are."""
+    free_bytes: int | None
+    """Free space on the store's disk as of the last flush; null: the store is not on a disk of this machine."""
+    failures: int
+    """Times since the recorder's start at which it could not write."""
+    failure: RecorderFailure | None
+    """The last of them; null: there was none."""
 
 
 # ---- pushes --------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
+from control_center import health
 from control_center.cli.connect import choose, connected
 from control_center.cli.link import Link, Object, Target
-from control_center.cli.output import Output, duration
+from control_center.cli.output import Output, duration, over
 from control_center.cli.problems import (
     FAILED,
     OK,
@@ -90,7 +91,7 @@ async def examine(link: Link) -> list[Finding]:
     if len(versions) > 1:
         text = f"daemons of several versions: {', '.join(sorted(versions))}"
         findings.append(Finding("warning", text, "update the older ones"))
-    findings.append(await _recorder(link))
+    findings += await _recorder(link)
     return findings
 
 
@@ -115,22 +116,18 @@ def _host(host: Object) -> Iterator[Finding]:
             yield Finding("warning", f"VM {host['host']}/{vm['vm']} is failed", "see vgcd's log, and vgcctl fault")
 
 
-async def _recorder(link: Link) -> Finding:
+async def _recorder(link: Link) -> list[Finding]:
     if link.recordings is None:
-        return Finding("ok", "no recording: a daemon keeps none, a control centre does")
+        return [Finding("ok", "no recording: a daemon keeps none, a control centre does")]
     try:
         state = await link.recordings.recorder()
     except CommandError as error:
-        return Finding(
-            "warning", f"no recording: {error}", "recorder: with a url in the control centre's configuration"
-        )
-    left_out = state.get("left_out", 0)
-    text = f"recording at {state.get('url')}: {state.get('records')} records"
-    return (
-        Finding("warning", f"{text}, {left_out} left out", "a quicker disk, or fewer channels")
-        if left_out
-        else Finding("ok", text)
-    )
+        advice = "recorder: with a url in the control centre's configuration"
+        return [Finding("warning", f"no recording: {error}", advice)]
+    problems = list(health.of_recorder(state))
+    if problems:
+        return [Finding("warning", f"recording at {state['url']}: {one.what}", one.remedy) for one in problems]
+    return [Finding("ok", f"recording at {state['url']}: {state['records']} records{over(state)}")]
 
 
 def _show(out: Output, findings: list[Finding]) -> None:

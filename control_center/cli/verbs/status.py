@@ -14,7 +14,7 @@ from typing import Any, Final
 from control_center import health
 from control_center.cli.context import Context, failures
 from control_center.cli.link import Link, Object
-from control_center.cli.output import cell, date, size
+from control_center.cli.output import cell, date, over, size
 from control_center.cli.problems import ATTENTION, OK, RefusalError
 from control_center.health import Problem
 from virtio_proto.control.verbs.faults import Faults
@@ -179,7 +179,10 @@ def _recording(link: Link, recorder: Object | None) -> str:
         return "recording: none; a control centre keeps one"
     if recorder is None:
         return "recording: none"
-    return f"recording: {recorder['url']}, {recorder['records']} records, {size(recorder['bytes'])}"
+    free = "" if recorder["free_bytes"] is None else f", {size(recorder['free_bytes'])} free"
+    return (
+        f"recording: {recorder['url']}, {recorder['records']} records, {size(recorder['bytes'])}{free}{over(recorder)}"
+    )
 
 
 def _span(length_ns: int) -> str:

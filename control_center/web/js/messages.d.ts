@@ -621,12 +621,25 @@ export type RecordRow = {
   warp: number;
 };
 
-/** Extent of the recording. */
+/** Time in which a recorder could not write, such as while its disk was full. */
+export type RecorderFailure = {
+  error: string;
+  from_ns: number;
+  to_ns: number | null;
+};
+
+/** Extent of the recording, and the recorder's health. */
 export type RecorderStatus = {
   bytes: number;
+  failure: RecorderFailure | null;
+  failures: number;
   first_ns: number | null;
+  free_bytes: number | null;
+  lag_ns: number;
   last_ns: number | null;
   left_out: number;
+  queue_bytes: number;
+  queued_bytes: number;
   records: number;
   url: string;
 };
@@ -650,6 +663,7 @@ export type SelfAnswer = {
   failed: HostError[];
   hosts: { [key: string]: SelfInfo };
   name: string;
+  problems: SelfProblem[];
   recorder: RecorderStatus | null;
   role: "admin" | "operate" | "view";
   vms: string[] | null;
@@ -664,6 +678,13 @@ export type SelfInfo = {
   lost: number;
   memory_bytes: number;
   records_per_s: number;
+};
+
+/** Problem of the control system itself, with its remedy. */
+export type SelfProblem = {
+  host: string;
+  remedy: string;
+  what: string;
 };
 
 /** Standard input: text or base64, or eof alone. */

@@ -81,7 +81,8 @@ export function buildBar() {
   const counts = h("div.counts");
   const link = h("span", { id: "link" });
   const role = h("span", { id: "role" });
-  append(byId("bar"), [h("div.scope", null, icon(ICONS.search), scope, error), counts, link, role]);
+  const health = h("a", { id: "health", href: href("self"), title: "Health of the control system" });
+  append(byId("bar"), [h("div.scope", null, icon(ICONS.search), scope, error), counts, health, link, role]);
   const tell = () => {
     const [text, tone] = store.connected
       ? ["live", "ok"]
@@ -103,6 +104,10 @@ export function buildBar() {
       h("span", null, `${count(pes)} PEs`),
     );
   };
+  store.addEventListener("health", () => {
+    const { problems } = store;
+    fill(health, problems ? pill(`${problems} ${problems === 1 ? "problem" : "problems"}`, "bad", true) : null);
+  });
   for (const topic of ["link", "role"]) store.addEventListener(topic, tell);
   for (const topic of ["hosts", "scope"]) store.addEventListener(topic, tally);
   tell();

@@ -27,6 +27,7 @@ const HISTORY = 90;
  * @property {undefined} channels
  * @property {HostedFault[]} faults
  * @property {undefined} role
+ * @property {undefined} health
  * @property {undefined} scope
  * @property {undefined} load
  * @property {RecordMessage} record
@@ -44,6 +45,8 @@ export class Store extends EventTarget {
   /** @type {EventMessage[]} */
   events = [];
   openFaults = 0;
+  /** Problems of the control system itself. */
+  problems = 0;
   /** @type {Role | ""} */
   role = "";
   /** False if the control centre has said that it has no recorder. */
@@ -135,7 +138,9 @@ export class Store extends EventTarget {
   }
 
   async refreshRole() {
-    const { role, recorder, vms } = await api.get("self");
+    const { role, recorder, vms, problems } = await api.get("self");
+    this.problems = problems.length;
+    this.#tell("health");
     this.recording = recorder !== null || vms !== null; // a token for some VMs is not told about the recorder
     if (role && role !== this.role) {
       this.role = role;

@@ -85,6 +85,15 @@ class Stat(Verb):
         """Processing elements to show."""
 
 
+class SelfProblem(TypedDict):
+    """Problem of the control system itself, with its remedy."""
+
+    host: str
+    """Host that has it, or ``centre``."""
+    what: str
+    remedy: str
+
+
 class SelfAnswer(TypedDict):
     role: Role
     """Role of the caller."""
@@ -96,12 +105,14 @@ class SelfAnswer(TypedDict):
     hosts: dict[str, SelfInfo]
     failed: list[HostError]
     recorder: RecorderStatus | None
+    problems: list[SelfProblem]
+    """Problems that need attention now; empty: the control system is well."""
 
 
 class Self(Verb):
-    """Shows the control system's cost on each host and in the centre, the recorder's state, and the caller's rights.
+    """Shows the control system's cost and health on each host and in the centre, the recorder's state, and the caller's rights.
 
-    Callers that may not see all VMs get no costs of hosts.
+    Callers that may not see all VMs get no costs of hosts and no problems.
     """
 
     name = "self"

@@ -1,7 +1,7 @@
 /** Cost of the control system itself: the centre, each daemon, and actions of the governor. */
 
 /** @import { Child } from "../dom.js" */
-/** @import { RecorderStatus, SelfAnswer, SelfInfo } from "../messages.d.ts" */
+/** @import { RecorderStatus, SelfAnswer, SelfInfo, SelfProblem } from "../messages.d.ts" */
 /** @import { Stage } from "../stage.js" */
 /** @import { Column } from "../table.js" */
 /** @import { View } from "./index.js" */
@@ -11,7 +11,7 @@
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill } from "../dom.js";
-import { bytes, clock, count, describe, moment } from "../format.js";
+import { bytes, clock, count, describe, moment, span } from "../format.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
@@ -25,6 +25,7 @@ const KEPT = 60;
 function mount(stage) {
   const figures = h("div.figures");
   const recorder = h("dl.facts");
+  const problems = h("ul.event-list", { role: "status" });
   const governor = h("ul.event-list");
   /** @type {{ records: number[], cpu: number[] }} */
   const courses = { records: [], cpu: [] };
@@ -45,9 +46,10 @@ function mount(stage) {
   });
   stage.show(
     "Self-cost",
-    "CPU and memory that the control system uses, and its share of the processing elements' time",
+    "Health of the control system, the CPU and memory that it uses, and its share of the processing elements' time",
     [],
     figures,
+    panel("Health", h("div.panel-body", null, problems)),
     h(
       "div.columns.three",
       null,
@@ -74,6 +76,7 @@ function mount(stage) {
     );
     showFigures(figures, answer, rows);
     showRecorder(recorder, answer.recorder);
+    showProblems(problems, answer.problems);
     push(
       courses.records,
       rows.reduce((sum, row) => sum + row.records_per_s, 0),
@@ -171,11 +174,39 @@ function showRecorder(place, recorder) {
         ["Records", count(recorder.records)],
         ["Since", moment(recorder.first_ns)],
         ["Left out", count(recorder.left_out)],
+        ["Behind", span(recorder.lag_ns)],
+        ["In memory", `${bytes(recorder.queued_bytes)} of ${bytes(recorder.queue_bytes)}`],
+        ["Disk free", recorder.free_bytes === null ? "-" : bytes(recorder.free_bytes)],
+        ["State", stateOf(recorder)],
       ]
     : [["Recorder", "none"]];
   fill(
     place,
     rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
+}
+
+/**
+ * @param {RecorderStatus} recorder
+ * @returns {Child}
+ */
+function stateOf({ failure }) {
+  if (failure === null) return "writes";
+  if (failure.to_ns === null)
+    return h("span.bad.wrap", null, `cannot write since ${moment(failure.from_ns)}: ${failure.error}`);
+  return h("span.wrap", null, `writes again since ${moment(failure.to_ns)}, after: ${failure.error}`);
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {SelfProblem[]} problems
+ */
+function showProblems(place, problems) {
+  fill(
+    place,
+    problems.length
+      ? problems.map((one) => h("li", null, pill(one.host, "bad"), h("span.wrap", null, `${one.what}; ${one.remedy}`)))
+      : h("li.faint", null, "all is well"),
   );
 }
 
