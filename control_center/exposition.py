@@ -25,6 +25,10 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_recorder_disk_free_bytes": ("gauge", "Free space on the recording's disk, if it is on one of this machine."),
     "vgc_recorder_bytes": ("gauge", "Size of the recording."),
     "vgc_recorder_records": ("gauge", "Records in the recording."),
+    "vgc_recorder_vm_records_total": (
+        "counter",
+        "Records that a VM has made, by outcome: kept; lost in a full channel; left out on the way to the recording.",
+    ),
     "vgc_gpu_info": ("gauge", "Always 1; labels give the versions of the driver and the VBIOS."),
     "vgc_gpu_pes": ("gauge", "Processing elements of the GPU."),
     "vgc_gpu_pes_allotted": ("gauge", "Processing elements that the quotas of the GPU's VMs add up to."),

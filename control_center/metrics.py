@@ -40,6 +40,8 @@ LATENCY_BUCKETS: Final = range(7, latency.NUM_CLASSES, 8)
 """Last latency class of each bucket: the first ends at 2 us, each other one at four times the one before."""
 _FULL: Final = 255
 """Load of a PE that is always busy."""
+OUTCOMES: Final = ("kept", "lost", "left_out")
+"""Ends of a VM's records in the recorder's account."""
 _Labels = dict[str, str]
 
 
@@ -63,6 +65,11 @@ async def page(centre: Centre, scope: Scope) -> str:
     out.add("vgc_centre_memory_bytes", memory_bytes(), {})
     if centre.recorder is not None and scope.is_all:
         _add_recorder(out, centre.recorder.status())
+    for account in [] if centre.recorder is None else centre.recorder.accounts():
+        if scope.sees(account["host"], account["vm"]):
+            labels = {"Hostname": account["host"], "vm": account["vm"]}
+            for outcome in OUTCOMES:
+                out.add("vgc_recorder_vm_records_total", account[outcome], {**labels, "outcome": outcome})
     hosts = centre.cluster.visible(scope)
     for host in hosts:
         out.add("vgc_host_up", int(host.state == "up"), {"Hostname": host.name})

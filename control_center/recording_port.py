@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
-from virtio_proto.control.api import EventPush, LoadInfo, RecorderStatus, RecordsPush, SnapshotInfo
+from virtio_proto.control.api import EventPush, LoadInfo, RecordAccount, RecorderStatus, RecordsPush, SnapshotInfo
 from virtio_proto.control.selector import Selector
 
 ExportFormat: TypeAlias = Literal["perfetto", "csv"]
@@ -135,5 +135,8 @@ class Recorder(Protocol):
 
     def replay(self, query: Query) -> AsyncIterator[Row]:
         """Yields records, events and loads in the order of time, without waiting between them."""
+
+    def accounts(self) -> list[RecordAccount]:
+        """Accounts of all VMs' records since the recorder's start, by host and VM."""
 
     def status(self) -> RecorderStatus: ...

@@ -47,6 +47,9 @@ def batches(count: int) -> list[RecordsPush]:
                 pe=pe,
                 clock_ns=0,
                 lost=0,
+                fn="perf",
+                opened_ns=now_ns,
+                records=(number // CHANNELS + 1) * BATCH_RECORDS,
                 data=data,
                 dictionary={},
             )

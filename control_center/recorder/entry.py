@@ -155,7 +155,8 @@ def _scan(data: bytes, start: int, to_host: Callable[[int], int]) -> _Scan:
 
 
 def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) -> Iterator[Entry]:
-    """Makes the entries of a batch: one, or several if the batch is long.
+    """Makes the entries of a batch: one, or several if the batch is long. One without records has an entry if it tells of
+    losses.
 
     :raise RecordError: the bytes are not records.
     """
@@ -164,28 +165,38 @@ def batch_entries(push: RecordsPush, host: str, arrived_ns: int, lost_new: int) 
     def to_host(time_ns: int) -> int:
         return host_time(time_ns, clock_ns, arrived_ns)
 
+    if not data and lost_new:  # the channel has lost records since, and has none
+        yield _batch_entry(push, host, arrived_ns, _Scan(0, 0, arrived_ns, arrived_ns, _function_bit(push)), lost_new)
     at = 0
     while at < len(data):
         scan = (_scan_even(data, to_host) if at == 0 and len(data) >= HEADER.size else None) or _scan(data, at, to_host)
-        yield Entry(
-            Kind.BATCH,
-            scan.first_ns,
-            scan.last_ns,
-            host,
-            push["gpu"],
-            push["vm"],
-            _column(push["pe"]),
-            scan.fns,
-            instance=_column(push["instance"]),
-            channel=_column(push["channel"]),
-            clock_ns=_column(clock_ns),
-            arrived_ns=arrived_ns,
-            count=scan.count,
-            lost=_column(push["lost"]),
-            lost_new=min(lost_new, MAX_LOST) if at == 0 else 0,
-            body=data[at : scan.end],
-        )
+        made = _batch_entry(push, host, arrived_ns, scan, lost_new if at == 0 else 0)
+        yield replace(made, body=data[at : scan.end])
         at = scan.end
+
+
+def _function_bit(push: RecordsPush) -> int:
+    return 1 << FUNCTIONS.index(push["fn"]) if push["fn"] in FUNCTIONS else 0
+
+
+def _batch_entry(push: RecordsPush, host: str, arrived_ns: int, scan: _Scan, lost_new: int) -> Entry:
+    return Entry(
+        Kind.BATCH,
+        scan.first_ns,
+        scan.last_ns,
+        host,
+        push["gpu"],
+        push["vm"],
+        _column(push["pe"]),
+        scan.fns,
+        instance=_column(push["instance"]),
+        channel=_column(push["channel"]),
+        clock_ns=_column(push["clock_ns"]),
+        arrived_ns=arrived_ns,
+        count=scan.count,
+        lost=_column(push["lost"]),
+        lost_new=min(lost_new, MAX_LOST),
+    )
 
 
 # ---- entries of other kinds ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from control_center.recorder.entry import Entry, Kind
@@ -29,7 +29,24 @@ class Batch:
         return len(self.push["data"]) + 512 + 64 * len(texts) + sum(map(len, texts.values()))
 
 
-Item: TypeAlias = Batch | Entry
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Batches in a row that did not fit: of each channel, the latest without its records, for its counters."""
+
+    latest: dict[tuple[str, str, int, int], Batch] = field(default_factory=dict)
+
+    def add(self, batch: Batch) -> None:
+        push = batch.push
+        bare: RecordsPush = {**push, "data": b"", "dictionary": {}}
+        self.latest[batch.host, push["vm"], push["instance"], push["channel"]] = replace(batch, push=bare)
+
+    @property
+    def size(self) -> int:
+        """Nothing, as it always fits: it has no more than the channels' counters."""
+        return 0
+
+
+Item: TypeAlias = Batch | Missed | Entry
 _COUNTED: Final = {Kind.BATCH: "batches", Kind.EVENT: "events", Kind.COMMAND: "commands"}
 
 
@@ -41,7 +58,7 @@ class LeftOut:
     to_ns: int = 0
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, item: Item, now_ns: int) -> None:
+    def add(self, item: Batch | Entry, now_ns: int) -> None:
         if not self.counts:
             self.from_ns = now_ns
         self.to_ns = now_ns
@@ -99,17 +116,30 @@ class Inbox:
         self._taken_bytes = 0
         self.total_left_out = 0
 
-    def put(self, item: Item) -> None:
+    def put(self, item: Batch | Entry) -> None:
+        """Queues an item, or counts it as left out."""
         with self._changed:
             if self._closing or self._bytes + item.size > self._limit_bytes:
                 self._left_out.add(item, self._now_ns())
                 self.total_left_out += 1
+                if isinstance(item, Batch) and not self._closing:
+                    self._miss(item)
                 return
-            self._queue.append(item)
-            self._came.append(self._now_ns())
-            self._bytes += item.size
-            if len(self._queue) == FLUSH_ITEMS:
-                self._changed.notify_all()
+            self._append(item)
+
+    def _miss(self, batch: Batch) -> None:
+        last = self._queue[-1] if self._queue else None
+        if not isinstance(last, Missed):
+            last = Missed()
+            self._append(last)
+        last.add(batch)
+
+    def _append(self, item: Item) -> None:
+        self._queue.append(item)
+        self._came.append(self._now_ns())
+        self._bytes += item.size
+        if len(self._queue) == FLUSH_ITEMS:
+            self._changed.notify_all()
 
     def backlog(self) -> Backlog:
         """Items that are not in the store yet."""

@@ -10,7 +10,7 @@ from control_center.recorder.inbox import Batch, Inbox
 from control_center.recorder.store_reader import StoreReader, status_of
 from control_center.recorder.writer import Settings, Writer
 from control_center.recording_port import CommandRow
-from virtio_proto.control.api import EventPush, LoadInfo, RecorderStatus, RecordsPush, SnapshotInfo
+from virtio_proto.control.api import EventPush, LoadInfo, RecordAccount, RecorderStatus, RecordsPush, SnapshotInfo
 
 
 class StoreRecorder:
@@ -71,6 +71,10 @@ class StoreRecorder:
 
     def record_load(self, info: LoadInfo, host: str) -> None:
         self._inbox.put(load_entry(info, host, self._settings.now_ns()))
+
+    def accounts(self) -> list[RecordAccount]:
+        """Accounts of all VMs' records since the start, by host and VM, as of the last flush. Does not wait."""
+        return self._writer.accounts.rows()
 
     def status(self) -> RecorderStatus:
         """Size and time range of the store as of the last flush, what is not in it yet, and what went wrong. Does not wait."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from control_center.recorder import prune, schema
+from control_center.recorder.account import Accounts
 from control_center.recorder.dialect import Database, StoreError, free_bytes
 from control_center.recorder.entry import OVERHEAD_BYTES, Entry, batch_entries, gap_entry
-from control_center.recorder.inbox import Batch, Inbox, Taken
+from control_center.recorder.inbox import Batch, Inbox, Missed, Taken
 from control_center.recorder.texts import KnownTexts, Place
 from virtio_proto.control.records import RecordError
 
@@ -28,8 +29,6 @@ ALIVE_NS: Final = 5 * 10**9
 """Interval at which an idle writer notes in the store that it runs."""
 _RETRY_S: Final = 1.0
 """Pause before a failed write is tried again."""
-_MAX_CHANNELS: Final = 1 << 16
-"""Most channels whose loss counters are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Writer:
         self._database: Database | None = None
         self._known = KnownTexts()
         self._texts_left_out = 0
-        self._lost: dict[tuple[str, str, int, int], int] = {}
+        self.accounts = Accounts(settings.now_ns())
         self._next_id = 1
         self._pruned_ns = 0
         self._alive_ns = 0
@@ -122,6 +121,7 @@ class Writer:
                 if closing:
                     break
             if stored:
+                self.accounts.commit()
                 self._prune()
                 self.free_bytes = free_bytes(self._settings.url)
                 self._inbox.written(taken)
@@ -140,6 +140,7 @@ class Writer:
         except Exception:  # an entry that cannot be written must not end the recording
             log.exception("recording: %d entries cannot be written", len(entries))
             self._drop_connection()
+            self.accounts.spoil()
             now = self._settings.now_ns()
             return self._try([gap_entry("unwritable", now, now, {"entries": len(entries)})], []) if entries else False
         if self._is_pruned:
@@ -166,40 +167,52 @@ class Writer:
     def _prepare(self, taken: Taken) -> tuple[list[Entry], list[_Text]]:
         entries: list[Entry] = []
         texts: list[_Text] = []
+        missed = 0
         for item in taken.items:
+            if isinstance(item, Missed):
+                for batch in item.latest.values():
+                    made, before = self._entries_of(batch)
+                    entries, missed = entries + made, missed + before
+                continue
             if not isinstance(item, Batch):
                 entries.append(item)
                 continue
             place = (item.host, item.push["vm"])
             learned = self._known.learn(place, item.push["dictionary"])
             new = [_Text(len(entries), place, address, text) for address, text in learned]
-            made = self._entries_of(item)
+            made, before = self._entries_of(item)
+            missed += before
             if new and made:
                 made[0] = replace(made[0], texts_bytes=sum(len(one.text) + OVERHEAD_BYTES for one in new))
             texts += new
             entries += made
         gap = taken.left_out
         if gap.counts:
-            entries.append(gap_entry("overload", gap.from_ns, gap.to_ns, gap.counts))
+            counts = {**gap.counts, "records": missed} if missed else gap.counts
+            entries.append(gap_entry("overload", gap.from_ns, gap.to_ns, counts))
+        elif missed:
+            now = self._settings.now_ns()
+            entries.append(gap_entry("missed", now, now, {"records": missed}))
         if (left_out := self._known.left_out - self._texts_left_out) > 0:
             self._texts_left_out += left_out
             now = self._settings.now_ns()
             entries.append(gap_entry("texts", now, now, {"texts": left_out}))
         return entries, texts
 
-    def _entries_of(self, item: Batch) -> list[Entry]:
+    def _entries_of(self, item: Batch) -> tuple[list[Entry], int]:
+        """Entries of a batch, and the number of records before it that never came."""
         push = item.push
-        key = (item.host, push["vm"], push["instance"], push["channel"])  # each VM numbers its own channels
-        before = self._lost.pop(key, 0)
-        is_anew = push["lost"] < before  # the channel was opened again, by another worker
-        lost_new = push["lost"] - (0 if is_anew else before)
-        self._lost[key] = push["lost"]
-        if len(self._lost) > _MAX_CHANNELS:
-            del self._lost[next(iter(self._lost))]
         try:
-            return list(batch_entries(push, item.host, item.arrived_ns, lost_new))
+            made = list(batch_entries(push, item.host, item.arrived_ns, 0))
         except RecordError as error:
-            return [gap_entry(f"malformed batch: {error}", item.arrived_ns, item.arrived_ns, {"batches": 1})]
+            self.accounts.take(item.host, push, 0)
+            gap = gap_entry(f"malformed batch: {error}", item.arrived_ns, item.arrived_ns, {"batches": 1})
+            return [gap], 0
+        new = self.accounts.take(item.host, push, sum(entry.count for entry in made))
+        if new.lost:
+            made = made or list(batch_entries(push, item.host, item.arrived_ns, new.lost))
+            made[0] = replace(made[0], lost_new=new.lost)
+        return made, new.left_out
 
     # ---- the store -------------------------------------------------------------------------------
 

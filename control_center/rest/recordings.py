@@ -12,6 +12,7 @@ from aiohttp import web
 from control_center.errors import RefusedError
 from control_center.recording_port import ExportFormat, Query, RecordRow, TimelineBin
 from control_center.rest.route import FROM, SELECTOR, TO, Call, Parameter, Route
+from virtio_proto.control.api import RecordAccount
 
 log = structlog.get_logger()
 MAX_RECORDS: Final = 10_000
@@ -44,6 +45,11 @@ async def records(call: Call) -> list[RecordRow]:
     """Lists the last records that match, oldest first."""
     with _refusals():
         return await call.centre.recording().query(query_of(call), call.query.get("limit", DEFAULT_RECORDS))
+
+
+async def accounts(call: Call) -> list[RecordAccount]:
+    """Lists the account of each VM's records since the recorder's start: made = kept + lost + left out."""
+    return [row for row in call.centre.recording().accounts() if call.scope.sees(row["host"], row["vm"])]
 
 
 async def timeline(call: Call) -> list[TimelineBin]:
@@ -86,6 +92,7 @@ _FORMAT = Parameter("format", "text", "Format: perfetto (the default) or csv.")
 _SPAN = (SELECTOR, FROM, TO)
 ROUTES = (
     Route.own("/records", records, list[RecordRow], *_SPAN, _LIMIT, tag="recording"),
+    Route.own("/accounts", accounts, list[RecordAccount], tag="recording"),
     Route.own("/timeline", timeline, list[TimelineBin], *_SPAN, _BINS, tag="recording"),
     Route.own("/export", export, dict[str, Any], *_SPAN, _FORMAT, tag="recording"),
 )

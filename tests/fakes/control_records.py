@@ -102,6 +102,9 @@ def push_of(world: World, instance: FakeInstance, channel: FakeChannel) -> Recor
         "pe": channel.pe,
         "clock_ns": 0,
         "lost": channel.lost,
+        "fn": instance.function.name.lower(),
+        "opened_ns": instance.opened_ns,
+        "records": channel.records,
         "data": data,
         "dictionary": {f"{address:x}": text for address, text in FORMATS.items()},
     }

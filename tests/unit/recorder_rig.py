@@ -55,10 +55,12 @@ def push(
     pe: int = 0,
     instance: int = 1,
     lost: int = 0,
+    made: int = 0,
+    opened_ns: int = START_NS + 3600 * SECOND,
     dictionary: dict[str, str] | None = None,
     data: bytes | None = None,
 ) -> RecordsPush:
-    """A batch as a daemon pushes it."""
+    """A batch as a daemon pushes it. `made`: records of the channel up to this batch."""
     return RecordsPush(
         push="records",
         instance=instance,
@@ -68,6 +70,9 @@ def push(
         pe=pe,
         clock_ns=0,
         lost=lost,
+        fn=(records[0].function if records else Function.LOG).name.lower(),
+        opened_ns=opened_ns,
+        records=made,
         data=b"".join(map(pack, records)) if data is None else data,
         dictionary=dictionary or {},
     )

@@ -13,7 +13,7 @@ from control_center import metrics
 from control_center.exposition import METRICS, Page
 from control_center.scope import Scope
 from tests.unit.centre_rig import Rig, rig_of, run
-from tests.unit.recorder_rig import recorder, sqlite_url
+from tests.unit.recorder_rig import block, push, recorder, sqlite_url
 from virtio_proto.control import latency
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
@@ -272,6 +272,7 @@ def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> Non
     async def test() -> None:
         async with recorder(sqlite_url(tmp_path)) as made, rig_of(tmp_path, recorder=made) as rig:
             await rig.post("/channels", {"selector": "fn=perf"})
+            made.record_batch(push(block(0, 1, 0, begin=True), vm="h1-vm0"), "h1")
             await made.flush()
             rig.daemon.fault("h1-vm0")
             rig.daemon.world.vms["h1-vm0"].more = FACTS

@@ -352,7 +352,7 @@ async def _answers(rig: Rig) -> dict[tuple[str, str], Any]:
     return {**found, ("POST", "/firmware/activate"): active.body}
 
 
-RECORDED = {("GET", "/records"), ("GET", "/timeline"), ("GET", "/export")}
+RECORDED = {("GET", "/records"), ("GET", "/accounts"), ("GET", "/timeline"), ("GET", "/export")}
 """Routes that ``test_centre_recording`` tests."""
 
 

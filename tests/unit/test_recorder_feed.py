@@ -58,6 +58,9 @@ class Reader:
                 "pe": self.pe,
                 "clock_ns": 0,
                 "lost": 0,
+                "fn": "stdio",
+                "opened_ns": 1,
+                "records": len(self.printed),
                 "data": b"".join(map(pack, records)),
                 "dictionary": {},
             }

@@ -239,11 +239,14 @@ def test_losses_are_those_of_each_vms_channel(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with recorder(sqlite_url(tmp_path)) as made:
-            for vm, lost in (("a", 100), ("b", 7), ("a", 100), ("b", 9), ("a", 103), ("a", 2)):
+            for vm, lost in (("a", 100), ("b", 7), ("a", 100), ("b", 9), ("a", 103)):
                 made.record_batch(push(text(50, "c"), vm=vm, lost=lost), "host")
+            again = START_NS + 7200 * SECOND
+            made.record_batch(push(text(50, "c"), vm="a", lost=2, opened_ns=again), "host")
+            made.record_batch(push(vm="a", lost=4, opened_ns=again), "host")  # no records, but losses
             await made.flush()
-            (piece,) = await made.timeline(chosen(from_ms=0, to_ms=100), 1)
-        assert piece["lost"] == 105 + 9
+            (piece,) = await made.timeline(chosen(from_ms=0, to_ms=100_000), 1)
+        assert piece["lost"] == 107 + 9
 
     asyncio.run(run())
 

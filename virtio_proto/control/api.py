@@ -441,6 +441,21 @@ class CentreInfo(TypedDict):
     streams: int
 
 
+class RecordAccount(TypedDict):
+    """Numbers of a VM's records since the recorder's start: `made` is the sum of the others."""
+
+    host: str
+    vm: str
+    made: int
+    kept: int
+    """Records that were put into the store; retention may have deleted them since."""
+    lost: int
+    """Records that found no room in their channel."""
+    left_out: int
+    """Records that were dropped between the daemon and the store: by a daemon whose centre read too slowly, while they were
+    disconnected, or by the recorder."""
+
+
 class RecorderFailure(TypedDict):
     """Time in which a recorder could not write, such as while its disk was full."""
 
@@ -493,6 +508,14 @@ class RecordsPush(TypedDict):
     """Offset from a record's time_ns to CLOCK_REALTIME."""
     lost: int
     """Records that this channel has lost so far."""
+    fn: str
+    """Function of the instance."""
+    opened_ns: int
+    """When the daemon opened the channel, CLOCK_REALTIME: `lost` and `records` count from then on, over all workers of the
+    VM."""
+    records: int
+    """Records of this channel that the instance was to get so far, those in `data` included. What a peer has not got of
+    them was dropped on the way."""
     data: bytes
     """A batch of `virtio_proto.control.records`."""
     dictionary: dict[str, str]

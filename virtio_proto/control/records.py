@@ -60,6 +60,11 @@ TYPES: Final[Mapping[Function, Mapping[int, str]]] = {
 """Names of ``enum vgc_ctl_type``, by function."""
 
 
+_SAMPLES: Final = frozenset(
+    (function, kind) for function, names in TYPES.items() for kind, name in names.items() if name == "sample"
+)
+
+
 class RecordError(ValueError):
     """A batch is torn or has an impossible record."""
 
@@ -106,6 +111,22 @@ def unpack(batch: bytes) -> Iterator[Record]:
         level = function_level & 15
         yield Record(time_ns, Function(function_level >> 4), level, kind, pe, warp, block, sequence, batch[at:end])
         at = (end + 7) & ~7
+
+
+def count(batch: bytes) -> int:
+    """Number of records in a well-formed batch."""
+    number, at = 0, 0
+    while at < len(batch):
+        number, at = number + 1, at + HEADER.size + (HEADER.unpack_from(batch, at)[3] + 7 & ~7)
+    return number
+
+
+def has_sample(batch: bytes) -> bool:
+    """True if a batch begins with a sample, which its worker has made: no processing element counts that as a record."""
+    if len(batch) < HEADER.size:
+        return False
+    _, function_level, kind, *_ = HEADER.unpack_from(batch)
+    return (function_level >> 4, kind) in _SAMPLES
 
 
 def pack(record: Record) -> bytes:

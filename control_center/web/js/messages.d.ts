@@ -72,6 +72,7 @@ type Get = [
     body: Empty;
     answer: RecordRow[];
   },
+  { path: "accounts"; query: Empty; body: Empty; answer: RecordAccount[] },
   {
     path: "timeline";
     query: { selector?: string | null; from_ns?: number | null; to_ns?: number | null; bins?: number | null };
@@ -583,6 +584,16 @@ export type PolicyInfo = {
   target?: string;
   trigger: "aggregate" | "edge" | "sustained";
   window_s: number;
+};
+
+/** Numbers of a VM's records since the recorder's start: `made` is the sum of the others. */
+export type RecordAccount = {
+  host: string;
+  kept: number;
+  left_out: number;
+  lost: number;
+  made: number;
+  vm: string;
 };
 
 /** A record of an instance that the client listens to, or of the recording. */

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +61,11 @@ class DeviceChannel:
     number: int
     pe: int
     function: Function
+    opened_ns: int
+    """When the channel was added to the table, CLOCK_REALTIME."""
     generation: int = 0
+    given: dict[int, int] = field(default_factory=dict)
+    """Number of records that each instance was to get, by instance."""
     instances: dict[int, Instance] = field(default_factory=dict)
     leaving: Instance | None = None
     """Last instance of a channel that is being released: it gets the records that are still in the channel."""
@@ -167,9 +172,10 @@ class ChannelTable:
         for place in places:
             channel = self._by_place.get(place)
             if channel is None:
-                channel = self._by_place[place] = DeviceChannel(self._number(), *place)
+                channel = self._by_place[place] = DeviceChannel(self._number(), *place, time.time_ns())
                 self._by_number[channel.number] = channel
             channel.instances[instance.number] = instance
+            channel.given = {number: count for number, count in channel.given.items() if number in channel.instances}
             channel.leaving = None
             self._of[instance.number][channel.pe] = channel
             self._dirty[channel.number] = channel

@@ -17,6 +17,7 @@ from vhost_backend.control.links.channel_port import Batch, ChannelError, Device
 from vhost_backend.control.links.firmware import FirmwareReport
 from vhost_backend.control.links.vm_port import ControlledVm
 from vhost_backend.log import Logger
+from virtio_proto.control import records
 from virtio_proto.control.records import Function, RecordError
 
 WINDOW_NS: Final = 2_000_000_000
@@ -122,16 +123,20 @@ class VmSide:
             return
         before = channel.now
         channel.count(batch)
-        self.records_seen += max(0, channel.now.records - before.records)
+        made = max(0, channel.now.records - before.records)
+        self.records_seen += made
         self.cost_seen_ns += max(0, channel.now.cost_ns - before.cost_ns)
         try:
-            self._pass_on(channel, batch)
+            self._pass_on(channel, batch, made)
         except RecordError as error:
             self.torn += 1
             self._log.warning("records_torn", of_vm=self.name, channel=batch.channel, error=str(error), guest=True)
 
-    def _pass_on(self, channel: DeviceChannel, batch: Batch) -> None:
+    def _pass_on(self, channel: DeviceChannel, batch: Batch, made: int) -> None:
         """Has the function's module digest a batch, and pushes to each instance the records of its level.
+
+        `made`: number of the batch's records, without samples. Records of a malformed batch count as given, too: peers see
+        that they have not got them.
 
         :raise RecordError: the batch is malformed.
         """
@@ -141,13 +146,19 @@ class VmSide:
         if not instances:
             return
         module = instances[0].module
+        number = made + records.has_sample(batch.data)
+        for instance in instances:
+            channel.given[instance.number] = channel.given.get(instance.number, 0) + number
         module.digest(source, batch.data, self.lexicon.names, self._bus)
         highest = 0 if channel.bound is None else channel.bound.level
         for instance in instances:
             if instance.internal:
                 continue
             level = instance.terms.level
-            data = batch.data if level >= highest else module.filter(batch.data, level)
+            data = batch.data
+            if level < highest:
+                data = module.filter(batch.data, level)
+                channel.given[instance.number] -= number - records.count(data)
             if data or batch.lost:
                 self._hub.records(
                     RecordsOf(instance.number, self._frame(instance, channel, source, data), self.lexicon)
@@ -163,6 +174,9 @@ class VmSide:
             "pe": channel.pe,
             "clock_ns": source.clock_ns,
             "lost": channel.counts.lost,
+            "fn": channel.function.name.lower(),
+            "opened_ns": channel.opened_ns,
+            "records": channel.given[instance.number],
             "data": data,
         }
 
