@@ -180,6 +180,11 @@ def _encoded(frame: Frame) -> bytes:
         raise RefusedError("malformed", f"the request is {error}") from None
 
 
+def skew_ns(told_ns: int, asked_ns: int, answered_ns: int) -> int:
+    """Part of the difference of two clocks that is sure: the host told its time at some point between both of ours."""
+    return min(0, told_ns - asked_ns) or max(0, told_ns - answered_ns)
+
+
 async def connect(
     address: Address,
     credentials: Credentials | None = None,

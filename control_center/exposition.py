@@ -15,6 +15,22 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_host_memory_allotted_bytes": ("gauge", "Memory of VMs' regions and of the software GPU's VMs together."),
     "vgc_host_cgroups_version": ("gauge", "Version of the control groups that hold VMs to their limits; 0: none."),
     "vgc_centre_streams": ("gauge", "Streams that clients of the control centre have open."),
+    "vgc_centre_stream_messages_dropped_total": (
+        "counter",
+        "Messages of streams that were dropped, as clients read too slowly.",
+    ),
+    "vgc_host_clock_skew_seconds": (
+        "gauge",
+        "Difference of the host's clock to the centre's, without what an answer's time may account for.",
+    ),
+    "vgc_control_loop_delay_seconds": (
+        "gauge",
+        "Longest time in the last minute for which something held the daemon's loop.",
+    ),
+    "vgc_control_link_pauses_total": (
+        "counter",
+        "Times at which messages or records of a VM's worker were read late, as they took more time than one VM may.",
+    ),
     "vgc_centre_memory_bytes": ("gauge", "Resident memory of the control centre."),
     "vgc_recorder_failing": ("gauge", "1 while the recorder cannot write, for example because its disk is full."),
     "vgc_recorder_failures_total": ("counter", "Times at which the recorder could not write any more."),

@@ -32,6 +32,12 @@ LOW_DISK_BYTES: Final = 128 << 20
 """Free space on a recording's disk below which it needs attention: twice what the recorder keeps in memory."""
 LATE_NS: Final = 10 * 10**9
 """Age of what is not in the store yet from which on a recorder needs attention."""
+MAX_SKEW_NS: Final = 100_000_000
+"""Difference of two clocks from which on it needs attention."""
+MAX_DELAY_NS: Final = 250_000_000
+"""Delay of a daemon's loop from which on it needs attention."""
+RECENT_NS: Final = 60 * 10**9
+"""Time for which something that happens now and then needs attention."""
 _NS_PER_S: Final = 10**9
 
 
@@ -60,14 +66,46 @@ def state_of(vm: Mapping[str, Any]) -> str:
     )
 
 
-def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterator[Problem]:
-    """Problems of a host and its VMs. `status`: its answer to the verb of this name; None: it gave no answer."""
-    name = host["host"]
+def of_link(host: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of a control centre with a host: it does not answer, or its clock is wrong."""
+    name, skew_ns = host["host"], host.get("clock_skew_ns", 0)
     if host["state"] != "up":
         known = "; what is shown of it is old" if host["vms"] or host["gpus"] else ""
         yield Problem(
             name, None, f"is {host['state']}: {host['reason'] or 'it does not answer'}{known}", "is vgcd running there?"
         )
+    elif abs(skew_ns) > MAX_SKEW_NS:
+        what = f"its clock differs by {abs(skew_ns) / _NS_PER_S:.3g} s: times of its records are wrong"
+        yield Problem(name, None, what, "run an NTP client on both: chrony")
+
+
+def of_daemon(host: str, info: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of a host's daemon; `info`: its `virtio_proto.control.api.SelfInfo`."""
+    if info["loop_delay_ns"] > MAX_DELAY_NS:
+        what = f"vgcd did nothing for {info['loop_delay_ns'] / _NS_PER_S:.3g} s within the last minute, while its VMs waited"
+        yield Problem(host, None, what, "its processors or its memory are overloaded: vgcctl top, vmstat")
+    for link in info["link_pauses"]:
+        if info["time_ns"] - link["last_ns"] < RECENT_NS:
+            what = f"vgcd reads {link['link']} of its worker late, as they take more time than one VM may"
+            remedy = (
+                "fewer channels, or a higher level" if link["link"] == "records" else "vgcd's log says more of the VM"
+            )
+            yield Problem(host, link["vm"], what, remedy)
+
+
+def of_streams(centre: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of a control centre's streams; `centre`: its `virtio_proto.control.api.CentreInfo`."""
+    at_ns = centre["dropped_ns"]
+    if at_ns is not None and centre["time_ns"] - at_ns < RECENT_NS:
+        what = f"streams drop messages, as clients read too slowly: {centre['dropped']} since the centre's start"
+        yield Problem("centre", None, what, "fewer channels, or a narrower selector in the page's bar")
+
+
+def of_host(host: Mapping[str, Any], status: Mapping[str, Any] | None) -> Iterator[Problem]:
+    """Problems of a host and its VMs. `status`: its answer to the verb of this name; None: it gave no answer."""
+    name = host["host"]
+    yield from of_link(host)
+    if host["state"] != "up":
         return
     if status is not None and status.get("cgroups_missing"):
         yield Problem(

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from control_center.address import Address, Credentials
 from control_center.answers import Push
-from control_center.daemon_link import Connection, DaemonLink
+from control_center.daemon_link import Connection, DaemonLink, skew_ns
 from control_center.errors import RefusedError, UnreachableError
 from virtio_proto.control.api import EventPush, GpuInfo, LoadInfo, RecordsPush, TopologyInfo, VmInfo
 from virtio_proto.control.selector import MAX_PES, Selector, SelectorError, parse
@@ -97,6 +97,8 @@ class Host:
         self.vms: dict[str, VmInfo] = {}
         self.told_ns: int | None = None
         """When the host told `gpus` and `vms`; None: it never has."""
+        self.clock_skew_ns: int | None = None
+        """Difference of the host's clock to the centre's, without what the time of the answer may account for; None: unknown."""
         self.load: LoadInfo | None = None
         self.load_text: str | None = None
         """`load` as JSON, made at the first use."""
@@ -167,7 +169,9 @@ class Host:
             if self._changed or self._polls % TOPOLOGY_EVERY == 0:
                 await self._learn()
             self._polls += 1
+            asked_ns = self._clocks.real_ns()
             self.load, self.load_text = _bounded(await self.ask(Load.Request())), None
+            self.clock_skew_ns = skew_ns(self.load["time_ns"], asked_ns, self._clocks.real_ns())
             self._answered_s, self.reason = self._clocks.monotonic_s(), ""
             if self._was_refused:
                 self._was_refused = False

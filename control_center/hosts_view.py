@@ -22,6 +22,8 @@ def host_info(host: Host, scope: Scope) -> HostInfo:
         "gpus": [gpu for gpu in host.gpus if scope.is_all or gpu["gpu"] in used],
         "vms": vms,
     }
+    if host.clock_skew_ns is not None:
+        info["clock_skew_ns"] = host.clock_skew_ns
     if host.told_ns is not None:
         info["told_ns"] = host.told_ns
     return info

@@ -62,6 +62,7 @@ async def page(centre: Centre, scope: Scope) -> str:
     """Text of ``/metrics`` for a caller with `scope`."""
     out = Page()
     out.add("vgc_centre_streams", len(centre.hub), {})
+    out.add("vgc_centre_stream_messages_dropped_total", centre.hub.dropped, {})
     out.add("vgc_centre_memory_bytes", memory_bytes(), {})
     if centre.recorder is not None and scope.is_all:
         _add_recorder(out, centre.recorder.status())
@@ -75,6 +76,8 @@ async def page(centre: Centre, scope: Scope) -> str:
         out.add("vgc_host_up", int(host.state == "up"), {"Hostname": host.name})
     up = [host for host in hosts if host.state == "up"]
     for host in up:
+        if host.clock_skew_ns is not None:
+            out.add("vgc_host_clock_skew_seconds", host.clock_skew_ns / 1e9, {"Hostname": host.name})
         _add_known(out, host, scope)
     series = _Series(centre.max_pe_series)
     for host, asked in (await _ask(centre, up, scope)).items():
@@ -335,6 +338,11 @@ def _add_cost(out: Page, host: Host, own: SelfInfo) -> None:
     out.add("vgc_control_channels", own["channels"], labels)
     out.add("vgc_control_records_per_second", own["records_per_s"], labels)
     out.add("vgc_control_records_lost_total", own["lost"], labels)
+    out.add("vgc_control_loop_delay_seconds", own["loop_delay_ns"] / 1e9, labels)
+    for link in own["link_pauses"]:
+        if link["vm"] in host.vms:
+            place = {**_vm_labels(host, host.vms[link["vm"]]), "link": link["link"]}
+            out.add("vgc_control_link_pauses_total", link["pauses"], place)
     for vm, cost in own["cost_percent"].items():
         if vm in host.vms:
             out.add("vgc_control_cost_ratio", cost / 100, _vm_labels(host, host.vms[vm]))

@@ -133,6 +133,10 @@ class StreamHub(Listener):
         self._cluster = cluster
         self._clients: set[Client] = set()
         self._lexicons: dict[tuple[str, str], Lexicon] = {}
+        self._dropped_of_gone = 0
+        self._dropped_known = 0
+        self.dropped_ns: int | None = None
+        """When a message was dropped last, within a second; None: none was."""
         cluster.listeners.append(self)
 
     def __len__(self) -> int:
@@ -152,7 +156,14 @@ class StreamHub(Listener):
         self._clients.add(client)
         self._listen()
 
+    @property
+    def dropped(self) -> int:
+        """Messages dropped since the start, as clients read too slowly."""
+        return self._dropped_of_gone + sum(client.outbox.dropped_in_all for client in self._clients)
+
     def remove(self, client: Client) -> None:
+        if client in self._clients:
+            self._dropped_of_gone += client.outbox.dropped_in_all
         self._clients.discard(client)
         self._listen()
 
@@ -235,6 +246,8 @@ class StreamHub(Listener):
 
     def tick(self) -> None:
         """Ends streams whose tokens are not valid any more, and sends the latest load; called once a second."""
+        if (dropped := self.dropped) != self._dropped_known:
+            self._dropped_known, self.dropped_ns = dropped, self._cluster.clocks.real_ns()
         for client in self._clients:
             if not client.is_let_in():
                 client.ended.set()

@@ -37,6 +37,7 @@ PACKAGES: Final = {
     "chromium": "tests of the control centre's page",
     "fonts-dejavu-core": "text in it",
     "postgresql": "tests of recordings in PostgreSQL",
+    "prometheus": "promtool, for tests of the alert rules",
     "e2fsprogs": "the guest's file system",
     "dpkg": "unpacks the guest's packages",
     "debian-archive-keyring": "authenticates the guest's packages",

@@ -41,8 +41,10 @@ async def daemon_link(target: Target) -> AsyncIterator[Link]:
     paths = (None if text is None else Path(text) for text in (target.ca, target.certificate, target.key))
     side = DaemonSide(str(where))
     with _translated():
+        asked_ns = time.time_ns()
         connection = await daemons.connect(where, Credentials(target.token, *paths), side.take)
     side.connection = connection
+    side.clock_skew_ns = daemons.skew_ns(connection.hello["time_ns"], asked_ns, time.time_ns())
     try:
         yield side
     finally:
@@ -64,6 +66,7 @@ class DaemonSide:
     """Implements `Link` over one connection to a daemon. Instances are named ``host/number``, as in a centre."""
 
     connection: daemons.Connection
+    clock_skew_ns: int
 
     def __init__(self, where: str) -> None:
         self.address = where
@@ -97,7 +100,8 @@ class DaemonSide:
         hello = self.connection.hello
         about = {"url": self.address, "state": "up", "reason": "", "since_ns": hello["time_ns"], "labels": {}}
         about["told_ns"] = time.time_ns()
-        greeted = {"daemon": hello["daemon"], "role": hello["role"], "time_ns": hello["time_ns"]}
+        about["clock_skew_ns"] = self.clock_skew_ns
+        greeted = {"daemon": hello["daemon"], "role": hello["role"]}
         return {"host": self.host, **about, **greeted, "gpus": topology["gpus"], "vms": topology["vms"]}
 
     async def snapshots(self) -> list[Object]:

@@ -2,9 +2,9 @@
 
 The store holds batches of records (as they came, with the texts that their formats need), events, commands (with the
 standard input that was sent), snapshots and load. `entry` declares what is kept, `writer` puts it into the store behind
-a bounded queue, `store_reader` and `lookup` find it again, `player` replays it at a chosen speed, `feed` sends recorded
-input to a new run, `perfetto` and `table` export it. `open_recorder` makes a recorder;
-`control_center.recording_port` is the interface that the control centre uses.
+a bounded queue, `account` counts what becomes of each VM's records, `store_reader` and `lookup` find it again, `player`
+replays it at a chosen speed, `feed` sends recorded input to a new run, `perfetto` and `table` export it. `open_recorder`
+makes a recorder; `control_center.recording_port` is the interface that the control centre uses.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from control_center import __version__, health
@@ -11,7 +12,7 @@ from control_center.hosts_view import host_info
 from control_center.rest.fanout import failures, look
 from control_center.rest.route import Call, JsonText
 from control_center.usage import memory_bytes
-from virtio_proto.control.api import CentreInfo, HostInfo
+from virtio_proto.control.api import CentreInfo, HostInfo, RecorderStatus, SelfInfo
 from virtio_proto.control.verbs.hosts import SelfAnswer
 from virtio_proto.control.verbs.status import Statuses
 
@@ -38,6 +39,8 @@ def _centre(call: Call) -> CentreInfo:
         "hosts": len(visible),
         "hosts_up": sum(host.state == "up" for host in visible),
         "streams": len(call.centre.hub),
+        "dropped": call.centre.hub.dropped,
+        "dropped_ns": call.centre.hub.dropped_ns,
     }
 
 
@@ -48,19 +51,35 @@ async def status(call: Call) -> Statuses:
     return merged
 
 
+def _problems(
+    call: Call, centre: CentreInfo, recorder: RecorderStatus | None, found: Gathered[SelfInfo]
+) -> Iterator[health.Problem]:
+    """Problems of the control system itself, for callers that may see all VMs."""
+    if not call.scope.is_all:
+        return
+    yield from health.of_recorder(recorder)
+    yield from health.of_streams(centre)
+    for host in call.centre.cluster.visible(call.scope):
+        yield from health.of_link(host_info(host, call.scope))
+    for name, info in sorted(found.answers.items()):
+        yield from health.of_daemon(name, info)
+
+
 async def own(call: Call) -> SelfAnswer:
     """Shows the cost of hosts and of the centre, and the caller's rights."""
     found = await look(call, call.asked) if call.scope.is_all else Gathered[Any]()
+    centre = _centre(call)
     recorder = call.centre.recorder.status() if call.centre.recorder is not None and call.scope.is_all else None
     return {
         "role": call.caller.role,
         "name": call.caller.name,
         "vms": None if call.scope.vms is None else sorted(call.scope.vms),
-        "centre": _centre(call),
+        "centre": centre,
         "hosts": dict(sorted(found.answers.items())),
         "failed": failures(found),
         "recorder": recorder,
         "problems": [
-            {"host": one.host, "what": one.what, "remedy": one.remedy} for one in health.of_recorder(recorder)
+            {"host": one.host, "what": one.what, "remedy": one.remedy}
+            for one in _problems(call, centre, recorder, found)
         ],
     }

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.fakes.control_records import FakeChannel, FakeInstance, push_of
 from tests.fakes.control_world import NS_PER_S, FakeVm, World
 from tests.fakes.vm_limits import limits_info
-from virtio_proto.control.api import FaultInfo, MigrationInfo, PolicyInfo, RecordsPush
+from virtio_proto.control.api import FaultInfo, LinkPauses, MigrationInfo, PolicyInfo, RecordsPush
 from virtio_proto.control.records import Function, Level
 from virtio_proto.control.selector import FUNCTIONS, Selector, SelectorError, parse
 from virtio_proto.control.verbs.vms import LIMIT_NAMES
@@ -45,6 +45,8 @@ class FakeHost:
         """The ``remove_vm`` requests so far."""
         self.added: list[Fields] = []
         """The ``add_vm`` requests so far."""
+        self.loop_delay_ns = 0
+        self.link_pauses: list[LinkPauses] = []
         self.reload_problem = ""
         self.status_problem = ""
         self.limits: dict[str, int] = {}
@@ -183,6 +185,9 @@ class FakeHost:
     def do_self(self, _fields: Fields) -> Any:
         channels = sum(len(instance.channels) for instance in self.instances.values())
         return {
+            "time_ns": self.world.clock_ns(),
+            "loop_delay_ns": self.loop_delay_ns,
+            "link_pauses": self.link_pauses,
             "cpu_percent": 0.4,
             "memory_bytes": 48 << 20,
             "channels": channels,

@@ -199,8 +199,12 @@ def test_status_has_the_allotment_of_the_vm_that_runs(stage: Stage) -> None:
     assert host["status"]["undecided"] == []
     assert 0 < host["status"]["started_ns"] < host["status"]["time_ns"]
     assert host["status"]["memory_allotted_bytes"] >= gpu["memory_allotted_bytes"]
-    (problem,) = ran.json["problems"]  # the stage's link knows nothing of limits
-    assert (problem["vm"], "never acknowledged its limits" in problem["what"]) == ("web1", True)
+    about_vm = [problem["what"] for problem in ran.json["problems"] if problem["vm"] == "web1"]
+    assert any("never acknowledged its limits" in what for what in about_vm), "the stage's link knows nothing of limits"
+    others = [problem["what"] for problem in ran.json["problems"] if problem["vm"] is None]
+    assert all("vgcd did nothing" in what for what in others), (
+        "a busy machine may hold the loop of a daemon in this process"
+    )
     assert ran.code == 5
 
 

@@ -94,6 +94,7 @@ def test_reader_gives_way_after_a_turn_and_pauses_when_its_budget_is_spent() -> 
                 seen.append(len(reads))
             assert {b - a for a, b in zip([0, *seen], seen, strict=False)} <= {0, 2}  # at most a turn's worth each time
             assert len(reads) == 4  # and no more than the burst
+            assert (budget.pauses, budget.paused_ns > 0) == (1, True)
             for _ in range(50):
                 await asyncio.sleep(0)  # noqa: TID251  turns of the loop, no nap
             assert len(reads) == 4

@@ -276,6 +276,7 @@ def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> Non
             await made.flush()
             rig.daemon.fault("h1-vm0")
             rig.daemon.world.vms["h1-vm0"].more = FACTS
+            rig.daemon.host.link_pauses = [{"vm": "h1-vm0", "link": "records", "pauses": 1, "last_ns": 1}]
             await rig.host()._learn()
             await rig.settle()
             text = await metrics.page(rig.centre, Scope())

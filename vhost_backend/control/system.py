@@ -29,6 +29,7 @@ from vhost_backend.control.firmware.elements import SideElements
 from vhost_backend.control.firmware.manager import FirmwareManager
 from vhost_backend.control.host.commands import HostCommands
 from vhost_backend.control.host.function_commands import FunctionCommands
+from vhost_backend.control.host.loop_delay import LoopDelay
 from vhost_backend.control.host.self_cost import SelfCost
 from vhost_backend.control.host.status_commands import StatusCommands
 from vhost_backend.control.host.vm_commands import VmCommands
@@ -84,7 +85,8 @@ class ControlSystem:
             hung_after_ns=config.hung_after_ns,
             actions=policy_actions(self.migrations),
         )
-        cost = SelfCost(self.registry.sides.values(), config.budget_percent, clock_ns)
+        self._loop_delay = LoopDelay()
+        cost = SelfCost(self.registry.sides.values(), config.budget_percent, clock_ns, self._loop_delay)
         sets: list[CommandSet] = [
             ChannelCommands(self.registry, hub),
             HostCommands(self.name, self.registry, host, cost, self.firmware.active),
@@ -141,6 +143,7 @@ class ControlSystem:
             async with self.server.listening():
                 self.watch.look_for_hung()
                 self.tasks.spawn(self._host.watch())
+                self.tasks.spawn(self._loop_delay.watch())
                 yield
         finally:
             await self.load.close()

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
@@ -41,16 +41,28 @@ from vhost_backend.errors import VgcError
 from vhost_backend.fds import Fd
 from vhost_backend.keeper.client import HasFileno
 from vhost_backend.log import get_logger
+from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import MarkBudget, Marks
 from vhost_backend.worker_protocol.protocol import FunctionFigures
-from virtio_proto.control.api import GpuInfo, VmOrigin
+from virtio_proto.control.api import GpuInfo, LinkPauses, VmOrigin
 from virtio_proto.control.verbs.vms import LIMIT_NAMES, LimitFigures, LimitsInfo, UseFigures, VmChanges
 from virtio_proto.schema import Status
 
 SOFTWARE_GPU: Final = "cpu"
 _SPACE: Final = uuid.UUID("0c0d0d9e-9a4e-5c0f-8d6b-3f1a7f2b6e55")
+
+
+def _pauses(vm: Vm, channels: WorkerChannels) -> Iterator[LinkPauses]:
+    """Links of a VM that were left unread."""
+    links: tuple[tuple[Literal["messages", "records"], TimeBudget], ...] = (
+        ("messages", vm.link_time),
+        ("records", channels.record_time),
+    )
+    for name, budget in links:
+        if budget.pauses:
+            yield {"vm": vm.config.name, "link": name, "pauses": budget.pauses, "last_ns": budget.paused_ns}
 
 
 class DaemonVmControl:
@@ -146,6 +158,7 @@ class DaemonVm:
             socket=str(vm.config.socket or ""),
             cores="" if place is None else lists.shown(place.elements),
             has_own_cores=place is not None and place.own is not None,
+            pauses=tuple(_pauses(vm, self.channels)),
         )
         if stats is None:
             return facts

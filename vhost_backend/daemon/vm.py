@@ -44,6 +44,7 @@ from vhost_backend.log import get_logger
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.records import SessionRecord
 from vhost_backend.worker_protocol import codec
+from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.protocol import FunctionFigures, Stats
 from virtio_proto.control.api import AllotmentState
 
@@ -112,6 +113,11 @@ class Vm:
     def stats(self) -> Stats | None:
         """Latest figures that a worker sent."""
         return self._history.stats
+
+    @property
+    def link_time(self) -> TimeBudget:
+        """Budget for reading what the VM's workers send over their links."""
+        return self._history.link_time
 
     @property
     def cpu_time(self) -> CpuTime:

@@ -71,6 +71,15 @@ class TimeBudget:
         self._clock = clock
         self._left_s = burst_s
         self._at = clock()
+        self.pauses = 0
+        """Times at which it was used up, so that a socket was left unread for a while."""
+        self.paused_ns = 0
+        """Last of these times, CLOCK_REALTIME; 0: there was none."""
+
+    def note_pause(self) -> None:
+        """Counts that a socket is left unread, as the budget is used up."""
+        self.pauses += 1
+        self.paused_ns = time.time_ns()
 
     def spend(self, seconds: float) -> None:
         """Counts time that was spent on the VM; more than was left is a debt, which is waited for."""
@@ -129,6 +138,7 @@ class PacedReader:
     def _resume(self) -> None:
         wait_s = self._budget.wait_s()
         if wait_s:
+            self._budget.note_pause()
             self._pause = self._loop.call_later(wait_s, self._resume)
         else:
             self._pause = None

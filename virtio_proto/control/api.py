@@ -390,9 +390,26 @@ class FirmwareInfo(TypedDict):
     """Reasons why the change was rolled back."""
 
 
-class SelfInfo(TypedDict):
-    """Cost of the control system itself on a host."""
+class LinkPauses(TypedDict):
+    """Link of a VM that the daemon left unread for a while, as the VM's worker took more of its time than it may."""
 
+    vm: str
+    link: Literal["messages", "records"]
+    pauses: int
+    """Pauses since the VM is served."""
+    last_ns: int
+    """When the last one began."""
+
+
+class SelfInfo(TypedDict):
+    """Cost of the control system itself on a host, and the daemon's health."""
+
+    time_ns: int
+    """Time of the answer, by the host's clock."""
+    loop_delay_ns: int
+    """Longest time in the last minute for which something held the daemon's loop, while all VMs waited."""
+    link_pauses: list[LinkPauses]
+    """Links that were left unread at least once."""
     cpu_percent: float
     memory_bytes: int
     channels: int
@@ -421,6 +438,9 @@ class HostInfo(TypedDict):
     told_ns: NotRequired[int]
     """When the host told what is here of its GPUs and VMs; absent if it never has. Rates are by differences of it: a control
     centre asks less often than it is asked."""
+    clock_skew_ns: NotRequired[int]
+    """Difference of the host's clock to the centre's, without what the time of an answer may account for; absent if the host
+    has not answered yet."""
     labels: dict[str, str]
     daemon: str
     """The daemon's version."""
@@ -439,6 +459,10 @@ class CentreInfo(TypedDict):
     hosts: int
     hosts_up: int
     streams: int
+    dropped: int
+    """Messages of streams that were dropped since the centre's start, as clients read too slowly."""
+    dropped_ns: int | None
+    """When the last was dropped, within a second; null: none was."""
 
 
 class RecordAccount(TypedDict):

@@ -28,8 +28,6 @@ EXAMPLES: Final = """\
   vgcctl doctor
   vgcctl doctor --centre https://gpus.example:7070
 """
-MAX_SKEW_NS: Final = 100_000_000
-"""Difference of two clocks above which a warning is given."""
 _MARKS: Final = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "missing": ("missing", "red")}
 _PACKAGES: Final = {
     "aiohttp": "to ask a control centre: pip install 'virtio-gpu-compute[control]'",
@@ -92,6 +90,7 @@ async def examine(link: Link) -> list[Finding]:
         text = f"daemons of several versions: {', '.join(sorted(versions))}"
         findings.append(Finding("warning", text, "update the older ones"))
     findings += await _recorder(link)
+    findings += await _control_system(link)
     return findings
 
 
@@ -106,11 +105,8 @@ def _host(host: Object) -> Iterator[Finding]:
         return
     role = f", role {host['role']}" if host.get("role") else ""
     yield Finding("ok", f"{name}: vgcd {host['daemon']}{role}, GPUs: {len(host['gpus'])}, VMs: {len(host['vms'])}")
-    skew_ns = host.get("clock_skew_ns", time.time_ns() - host["time_ns"] if "time_ns" in host else 0)
-    if abs(skew_ns) > MAX_SKEW_NS:
-        yield Finding(
-            "warning", f"{name}: its clock differs by {duration(skew_ns)}", "run an NTP client on both: chrony"
-        )
+    for problem in health.of_link(host):
+        yield Finding("warning", f"{name}: {problem.what}", problem.remedy)
     for vm in host["vms"]:
         if vm["state"] == "failed":
             yield Finding("warning", f"VM {host['host']}/{vm['vm']} is failed", "see vgcd's log, and vgcctl fault")
@@ -128,6 +124,21 @@ async def _recorder(link: Link) -> list[Finding]:
     if problems:
         return [Finding("warning", f"recording at {state['url']}: {one.what}", one.remedy) for one in problems]
     return [Finding("ok", f"recording at {state['url']}: {state['records']} records{over(state)}")]
+
+
+async def _control_system(link: Link) -> list[Finding]:
+    """Findings about streams and daemons, which tell callers that may see all VMs."""
+    from virtio_proto.control.verbs.hosts import Self
+
+    own = await link.ask(Self.Request())
+    problems = [problem for host, info in own["hosts"].items() for problem in health.of_daemon(host, info)]
+    if "centre" in own:
+        problems += health.of_streams(own["centre"])
+    found = [Finding("warning", f"{one.where}: {one.what}", one.remedy) for one in problems]
+    delays = [info["loop_delay_ns"] for info in own["hosts"].values()]
+    if delays and not found:
+        found.append(Finding("ok", f"daemons' loops were held for {duration(max(delays))} at most"))
+    return found
 
 
 def _show(out: Output, findings: list[Finding]) -> None:

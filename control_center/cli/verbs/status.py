@@ -18,7 +18,7 @@ from control_center.cli.output import cell, date, over, size
 from control_center.cli.problems import ATTENTION, OK, RefusalError
 from control_center.health import Problem
 from virtio_proto.control.verbs.faults import Faults
-from virtio_proto.control.verbs.hosts import Topology
+from virtio_proto.control.verbs.hosts import Self, Topology
 from virtio_proto.control.verbs.status import Status
 
 EXAMPLES: Final = """\
@@ -53,7 +53,7 @@ async def run(context: Context) -> int:
     statuses, silent = await _statuses(link)
     faults = await link.ask(Faults.Request())
     recorder = await _recorder(link)
-    problems = [*_problems(hosts, statuses, faults), *health.of_recorder(recorder)]
+    problems = [*_problems(hosts, statuses, faults), *health.of_recorder(recorder), *await _own_problems(link, hosts)]
     if context.out.as_json:
         shown = [{**host, "status": statuses.get(host["host"])} for host in hosts]
         about = {"well": not problems, "problems": [asdict(problem) for problem in problems]}
@@ -82,6 +82,16 @@ async def _recorder(link: Link) -> Object | None:
         return await link.recordings.recorder()
     except RefusalError:
         return None  # it records nothing, or not for this caller
+
+
+async def _own_problems(link: Link, hosts: Sequence[Object]) -> list[Problem]:
+    """Problems of the control centre's streams and of the hosts' daemons."""
+    own = await link.ask(Self.Request())
+    names = [host["host"] for host in hosts]
+    found = [
+        problem for name in names if name in own["hosts"] for problem in health.of_daemon(name, own["hosts"][name])
+    ]
+    return [*found, *(health.of_streams(own["centre"]) if "centre" in own else ())]
 
 
 def _problems(

@@ -159,6 +159,8 @@ export type BalanceRequest = {
 /** Version and cost of the control centre itself. */
 export type CentreInfo = {
   cpu_percent: number;
+  dropped: number;
+  dropped_ns: number | null;
   hosts: number;
   hosts_up: number;
   memory_bytes: number;
@@ -323,6 +325,7 @@ export type HostError = {
 
 /** A registered host. GPUs and VMs of a host that is not *up* are those last known. */
 export type HostInfo = {
+  clock_skew_ns?: number;
   daemon: string;
   gpus: GpuInfo[];
   host: string;
@@ -337,6 +340,7 @@ export type HostInfo = {
 
 /** State and topology of a host after a change. */
 export type HostMessage = {
+  clock_skew_ns?: number;
   daemon: string;
   gpus: GpuInfo[];
   host: string;
@@ -485,6 +489,14 @@ export type LimitsInfo = {
   pending: string[];
   told: LimitFigures;
   used: UseFigures;
+  vm: string;
+};
+
+/** Link of a VM that the daemon left unread for a while, as the VM's worker took more of its time than it may. */
+export type LinkPauses = {
+  last_ns: number;
+  link: "messages" | "records";
+  pauses: number;
   vm: string;
 };
 
@@ -680,15 +692,18 @@ export type SelfAnswer = {
   vms: string[] | null;
 };
 
-/** Cost of the control system itself on a host. */
+/** Cost of the control system itself on a host, and the daemon's health. */
 export type SelfInfo = {
   budget_percent: number;
   channels: number;
   cost_percent: { [key: string]: number };
   cpu_percent: number;
+  link_pauses: LinkPauses[];
+  loop_delay_ns: number;
   lost: number;
   memory_bytes: number;
   records_per_s: number;
+  time_ns: number;
 };
 
 /** Problem of the control system itself, with its remedy. */

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.control.host.loop_delay import LoopDelay
 from vhost_backend.control.instances.vm_side import VmSide
 from vhost_backend.control.links.channel_port import MAX_COUNT
 from virtio_proto.control.api import SelfInfo
@@ -29,10 +30,13 @@ class _Reading:
 class SelfCost:
     """Computes rates between the present and the last but one reading, so over at least a second."""
 
-    def __init__(self, sides: Iterable[VmSide], budget_percent: float, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, sides: Iterable[VmSide], budget_percent: float, clock_ns: Callable[[], int], loop: LoopDelay
+    ) -> None:
         self._sides = sides
         self._budget_percent = budget_percent
         self._clock_ns = clock_ns
+        self._loop = loop
         self._before = self._now = self._read()
 
     def info(self, visible: Iterable[VmSide]) -> SelfInfo:
@@ -46,6 +50,9 @@ class SelfCost:
         names = [side.name for side in visible]
         records = sum(_rise(before.records, now.records, name) for name in names)
         return {
+            "time_ns": self._clock_ns(),
+            "loop_delay_ns": self._loop.longest_ns(),
+            "link_pauses": [pauses for side in visible for pauses in side.vm.facts().pauses],
             "cpu_percent": round(100 * (now.cpu_ns - before.cpu_ns) / elapsed_ns, 3),
             "memory_bytes": int(_STATM.read_text().split()[1]) * resource.getpagesize(),
             "channels": sum(len(side.table) for side in visible),

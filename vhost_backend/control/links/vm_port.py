@@ -20,7 +20,7 @@ from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.protocol import FunctionFigures
-from virtio_proto.control.api import AllotmentState, GpuInfo, VmOrigin, VmState
+from virtio_proto.control.api import AllotmentState, GpuInfo, LinkPauses, VmOrigin, VmState
 from virtio_proto.control.verbs.status import GpuAllotment
 from virtio_proto.control.verbs.vms import LimitsInfo, VmChanges
 
@@ -106,6 +106,8 @@ class VmFacts:
     """Processors that the VM's elements run on, if they do; "" if the host does not tell."""
     has_own_cores: bool = False
     """True if no other VM runs on them."""
+    pauses: tuple[LinkPauses, ...] = ()
+    """Links that the daemon left unread at least once, as the worker used up its budget of time."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:

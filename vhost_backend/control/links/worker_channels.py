@@ -65,7 +65,8 @@ class WorkerChannels:
         self._workers: dict[WorkerLink, _Worker] = {}
         self._current: _Worker | None = None
         self._snapshots = 0
-        self._record_time = TimeBudget(RECORD_SHARE)
+        self.record_time = TimeBudget(RECORD_SHARE)
+        """Budget for reading the records of the VM's workers."""
 
     def listen(self, listener: Listener) -> None:
         self._listener = listener
@@ -86,7 +87,7 @@ class WorkerChannels:
             raise
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECORD_SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECORD_SOCKET_BYTES)
-        self._workers[link] = _Worker(link, area, RecordReader(ours, self._log, self._record_time))
+        self._workers[link] = _Worker(link, area, RecordReader(ours, self._log, self.record_time))
         budget_ppm = round(self._config.budget_percent * 10_000)
         with theirs:
             yield ControlSetup(area.size_bytes, self._config.channels, budget_ppm), (area.fd, theirs.fileno())

@@ -155,6 +155,7 @@ function showFigures(place, answer, rows) {
     [bytes(sum("memory_bytes")), "memory, daemons"],
     [`${centre.cpu_percent.toFixed(1)} %`, "CPU, centre"],
     [bytes(centre.memory_bytes), "memory, centre"],
+    [count(centre.dropped), "messages dropped"],
   ];
   fill(
     place,
@@ -220,6 +221,17 @@ const DAEMONS = [
     title: "Records/s",
     value: (row) => row.records_per_s,
     show: (row) => count(Math.round(row.records_per_s)),
+    number: true,
+  },
+  {
+    title: "Loop held",
+    value: (row) => row.loop_delay_ns,
+    show: (row) => span(row.loop_delay_ns),
+    number: true,
+  },
+  {
+    title: "Links read late",
+    value: (row) => row.link_pauses.reduce((sum, link) => sum + link.pauses, 0),
     number: true,
   },
   {
