@@ -142,6 +142,7 @@ class FakeChannels:
 
     def lose(self, reason: str = "killed", fault: str | None = None) -> None:
         self._ready = False
+        self._sequence.clear()  # the next worker counts anew
         self.bound.clear()
         self.listener.on_lost(Loss(reason, fault))
 
@@ -158,7 +159,7 @@ class FakeChannels:
     def emit(self, pe: int, *batch: Record, lost: int = 0, texts: Mapping[int, str] | None = None) -> None:
         """Pushes records of one element, all of one function."""
         binding = self.on(pe, batch[0].function).binding
-        count = self._sequence[binding.channel] = self._sequence.get(binding.channel, 0) + len(batch) + lost
+        count = self._sequence[binding.channel] = self._sequence.get(binding.channel, 0) + len(batch)
         if texts:
             self.listener.on_texts(texts)
         data = b"".join(records.pack(record) for record in batch)

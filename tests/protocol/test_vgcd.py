@@ -331,6 +331,15 @@ def test_check_accepts_a_correct_configuration(capsys: pytest.CaptureFixture[str
     assert "no mistakes; VMs: build, render, train" in capsys.readouterr().out
 
 
+def test_check_accepts_a_host_without_vms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "f.yaml"
+    config.write_text("vms: {}\n")
+    assert cli.main(["check-config", str(config)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{config}: no mistakes; VMs: none"
+    assert not [line for line in lines if "compiled programs" in line]
+
+
 def test_check_says_which_engine_each_vm_would_get(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

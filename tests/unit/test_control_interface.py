@@ -114,6 +114,31 @@ def test_each_instance_gets_records_up_to_its_level(tmp_path: Path) -> None:
         got = {push["instance"]: push for push in (await client.push("records"), await client.push("records"))}
         assert [record.level for record in records.unpack(got[few]["data"])] == [2]
         assert [record.level for record in records.unpack(got[all_of_them]["data"])] == [5, 2]
+        assert (got[few]["records"], got[all_of_them]["records"]) == (1, 2), "records that each was to get"
+
+    tell(tmp_path, story)
+
+
+def test_pushes_number_the_records_of_a_channel_over_all_its_workers(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        instance = (await client.ask("open", selector="vm=web1,pe=0,fn=perf"))["instance"]
+        await client.ask("subscribe", records=[instance])
+        channels = rig.vms["web1"].channels
+        channels.emit(0, text(0, "12345678", 4, Function.PERF, 3), text(0, "12345678", 4, Function.PERF, 3))
+        first = await client.push("records")
+        assert (first["fn"], first["records"], first["opened_ns"] > 0) == ("perf", 2, True)
+        torn = channels.on(0, Function.PERF).binding
+        channels.listener.on_batch(Batch(torn.channel, torn.generation, 7, 0, 0, 0, 0, 0, b"\xff" * 24))
+        channels.listener.on_batch(Batch(torn.channel, torn.generation, 8, 0, 0, 0, 0, 0, first["data"][:32]))
+        assert (await client.push("records"))["records"] == 8, "five of a malformed batch never come"
+        channels.lose()
+        channels.come()
+        await turns_until(
+            lambda: (0, Function.PERF) in {(one.binding.pe, one.function) for one in channels.bound.values()}
+        )
+        channels.emit(0, text(0, "12345678", 4, Function.PERF, 3))
+        again = await client.push("records")
+        assert (again["records"], again["opened_ns"]) == (9, first["opened_ns"])
 
     tell(tmp_path, story)
 
