@@ -172,7 +172,8 @@ class Writer:
             if isinstance(item, Missed):
                 for batch in item.latest.values():
                     made, before = self._entries_of(batch)
-                    entries, missed = entries + made, missed + before
+                    entries += made
+                    missed += before
                 continue
             if not isinstance(item, Batch):
                 entries.append(item)

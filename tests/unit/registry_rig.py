@@ -14,6 +14,7 @@ from tests.fakes.strict_event_bus import StrictEventBus
 from vhost_backend.config.control import ControlConfig
 from vhost_backend.control.system import ControlSystem
 from vhost_backend.log import get_logger
+from virtio_proto.control.api import API_VERSION
 
 
 class ManualClock:
@@ -48,7 +49,7 @@ class Rig:
         """Opens a connection and sends ``hello``."""
         client = await Client.connect(self.path)
         self._clients.append(client)
-        fields = {"version": 1} if token is None else {"version": 1, "token": token}
+        fields = {"version": API_VERSION} if token is None else {"version": API_VERSION, "token": token}
         await client.ask("hello", **fields)
         return client
 

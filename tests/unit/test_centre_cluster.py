@@ -21,6 +21,7 @@ from tests.fakes.control_daemon import FakeDaemon, torn_frame
 from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.centre_rig import SHAPE, rig_of, run
 from virtio_proto.control import frames
+from virtio_proto.control.api import API_VERSION
 from virtio_proto.control.shapes import checked
 from virtio_proto.control.verbs import VERBS
 from virtio_proto.control.verbs.hosts import Self
@@ -172,7 +173,7 @@ def test_answers_are_matched_whatever_their_order(tmp_path: Path) -> None:
             hello = await frames.read(reader)
             assert hello is not None
             greeting = {
-                "version": 1,
+                "version": API_VERSION,
                 "host": "h",
                 "uuid": "u",
                 "daemon": "1",

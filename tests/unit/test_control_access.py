@@ -29,7 +29,7 @@ from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.errors import ConfigError
 from virtio_proto.control import frames
 from virtio_proto.control import tokens as token_lines
-from virtio_proto.control.api import ROLES, Role
+from virtio_proto.control.api import API_VERSION, ROLES, Role
 from virtio_proto.control.server_settings import TlsConfig
 from virtio_proto.control.verbs import VERBS
 
@@ -344,13 +344,15 @@ def test_tls_peers_are_known_by_token_or_certificate(tmp_path: Path) -> None:
         async with rig(tmp_path, **config) as made:
             port = made.system.server.port
             by_token = await connect(port, authority.path)
-            assert (await by_token.ask("hello", version=1, token=secret))["role"] == "view"
+            assert (await by_token.ask("hello", version=API_VERSION, token=secret))["role"] == "view"
             by_name = await connect(port, authority.path, authority.issue("centre"))
-            assert (await by_name.ask("hello", version=1))["role"] == "operate"
+            assert (await by_name.ask("hello", version=API_VERSION))["role"] == "operate"
             stranger = await connect(port, authority.path, authority.issue("stranger"))
-            assert "the certificate of 'stranger' has no role here" in str(await stranger.refusal("hello", version=1))
+            assert "the certificate of 'stranger' has no role here" in str(
+                await stranger.refusal("hello", version=API_VERSION)
+            )
             nobody = await connect(port, authority.path)
-            assert "neither token nor certificate" in str(await nobody.refusal("hello", version=1))
+            assert "neither token nor certificate" in str(await nobody.refusal("hello", version=API_VERSION))
             for client in (by_token, by_name, stranger, nobody):
                 client.writer.close()
 
@@ -374,7 +376,7 @@ def test_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_another_version_is_refused(tmp_path: Path) -> None:
     async def story(rig: Rig) -> None:
         client = await rig.raw()
-        with pytest.raises(ApiRefusedError, match="version is 9; allowed: 1"):
+        with pytest.raises(ApiRefusedError, match=f"version is 9; allowed: {API_VERSION}"):
             await client.ask("hello", version=9)
 
     tell(tmp_path, story)

@@ -20,6 +20,7 @@ from tests.unit.test_control_server import is_dropped
 from vhost_backend.control.api import connection, server
 from vhost_backend.control.api.commands import Caller, Commands
 from virtio_proto.control import frames, tokens
+from virtio_proto.control.api import API_VERSION
 from virtio_proto.control.server_settings import TlsConfig
 
 Story = Callable[[Rig, Client], Awaitable[None]]
@@ -64,7 +65,7 @@ def test_requests_of_a_peer_that_reads_no_answers_are_not_served(
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
         greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport of a stream socket
         asked = 200
-        greedy.send({"id": 0, "do": "hello", "with": {"version": 1}})
+        greedy.send({"id": 0, "do": "hello", "with": {"version": API_VERSION}})
         for number in range(1, asked + 1):
             greedy.send({"id": number, "do": "ls", "with": {}})
         for _ in range(TURNS):
@@ -147,7 +148,7 @@ def over_tls(folder: Path, story: Callable[[Rig, ssl.SSLContext, str], Awaitable
 
 async def greeted(port: int, context: ssl.SSLContext, secret: str) -> Client:
     client = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
-    await client.ask("hello", version=1, token=secret)
+    await client.ask("hello", version=API_VERSION, token=secret)
     return client
 
 
@@ -200,7 +201,7 @@ def test_peers_over_tls_take_no_places_of_local_peers(tmp_path: Path, monkeypatc
 
 async def refused(port: int, context: ssl.SSLContext, secret: str) -> Exception:
     client = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
-    error = await client.refusal("hello", version=1, token=secret)
+    error = await client.refusal("hello", version=API_VERSION, token=secret)
     client.writer.close()
     return error
 
@@ -209,7 +210,7 @@ def test_plain_text_at_the_tls_port_is_dropped(tmp_path: Path) -> None:
     async def story(rig: Rig, context: ssl.SSLContext, secret: str) -> None:
         port = rig.system.server.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(frames.encode({"id": 1, "do": "hello", "with": {"version": 1, "token": secret}}))
+        writer.write(frames.encode({"id": 1, "do": "hello", "with": {"version": API_VERSION, "token": secret}}))
         assert await is_cut(reader)
         writer.close()
         client = await greeted(port, context, secret)

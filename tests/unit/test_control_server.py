@@ -18,7 +18,7 @@ from tests.fakes.control_vm import FakeControlledVm, text
 from tests.unit.registry_rig import Rig, rig
 from vhost_backend.control.api import connection, push_hub, server
 from virtio_proto.control import frames, records
-from virtio_proto.control.api import ERROR_KINDS
+from virtio_proto.control.api import API_VERSION, ERROR_KINDS
 from virtio_proto.control.records import Function
 from virtio_proto.control.verbs import VERBS
 
@@ -72,7 +72,7 @@ def test_malformed_request_ends_that_connection_only(tmp_path: Path, data: bytes
     [
         {"id": 1, "do": "ls"},
         {"id": 1},
-        {"id": 1, "do": "hello", "with": {"version": 1, "token": 7}},
+        {"id": 1, "do": "hello", "with": {"version": API_VERSION, "token": 7}},
         {"id": 1, "do": 5},
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
-API_VERSION: Final = 1
+API_VERSION: Final = 2
 
 Role: TypeAlias = Literal["view", "operate", "admin"]
 VmState: TypeAlias = Literal["stopped", "starting", "ready", "unresponsive", "recovering", "failed", "migrating"]
