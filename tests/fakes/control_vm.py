@@ -140,11 +140,11 @@ class FakeChannels:
         assert self._listener is not None, "no listener is set"
         return self._listener
 
-    def lose(self, reason: str = "killed", fault: str | None = None) -> None:
+    def lose(self, reason: str = "killed", fault: str | None = None, *, died: bool = True) -> None:
         self._ready = False
         self._sequence.clear()  # the next worker counts anew
         self.bound.clear()
-        self.listener.on_lost(Loss(reason, fault))
+        self.listener.on_lost(Loss(reason, fault, died))
 
     def come(self, num_pes: int | None = None) -> None:
         """Reports that a worker is ready."""

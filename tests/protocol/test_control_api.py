@@ -165,7 +165,7 @@ def test_fault_that_a_kernel_reports_is_listed(stage: Stage) -> None:
 # ---- workers come and go -------------------------------------------------------------------------
 
 
-def test_killed_worker_takes_no_instance_with_it(stage: Stage) -> None:
+def test_killed_worker_is_a_fault_and_takes_no_instance_with_it(stage: Stage) -> None:
     guest = stage.guests["web1"]
     with stage.caller() as caller:
         instance = caller.open("vm=web1,fn=stdio")
@@ -174,6 +174,8 @@ def test_killed_worker_takes_no_instance_with_it(stage: Stage) -> None:
         reader.texts(3)
         stage.kill_worker("web1")
         caller.event("worker_lost")
+        told = caller.event("fault")["detail"]
+        assert (told["kind"], told["pe"], told["text"]) == ("death", None, "the worker was killed by SIGKILL")
         caller.event("worker_ready")
         guest.link.wait_ready(guest.generation + 1)
         guest.renew()

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.api_caller import ApiCaller
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend, RingSetup, SharedFile
 from tests.fakes.worker import WorkerDouble
 from tests.protocol.conftest import GPA, REGION_BYTES, UVA, Stage
 from tests.waiting import until
-from vhost_backend.config.daemon import DaemonConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import ControlConfig, DaemonConfig, VmConfig, vm_uuid
 from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.vhost_user import messages
@@ -416,12 +417,37 @@ def test_worker_that_never_answers_is_replaced(stage: Stage, monkeypatch: pytest
 
 
 def test_host_that_cannot_start_workers_still_answers_the_frontend(tmp_path: Path) -> None:
-    config = DaemonConfig((VmConfig("a", vm_uuid("a"), tmp_path / "a"),))
-    policy = RestartPolicy(first_delay_s=0.001, longest_delay_s=0.001, failed_after=3)
-    daemon = DaemonThread(config, lambda _config, _fd: ["/nowhere/worker"], policy)
+    daemon = DaemonThread(mortal(tmp_path), lambda _config, _fd: ["/nowhere/worker"], MORTAL)
     with daemon, FakeFrontend.connect(tmp_path / "a") as frontend:
         frontend.negotiate()
         frontend.wait_health(Health.FAILED)
+        (fault,) = faults(tmp_path)
+        assert fault["text"] == ("the worker was not started: [Errno 2] No such file or directory: '/nowhere/worker'")
+
+
+MORTAL = RestartPolicy(first_delay_s=0.001, longest_delay_s=0.001, failed_after=3)
+
+
+def mortal(folder: Path) -> DaemonConfig:
+    """A VM "a", and a control API."""
+    return DaemonConfig((VmConfig("a", vm_uuid("a"), folder / "a"),), control=ControlConfig(socket=folder / "control"))
+
+
+def faults(folder: Path) -> list[dict[str, Any]]:
+    with ApiCaller(folder / "control") as caller:
+        found: list[dict[str, Any]] = caller.ask("faults")["faults"]
+        return found
+
+
+def test_worker_that_dies_before_it_is_ready_is_a_fault(tmp_path: Path) -> None:
+    daemon = DaemonThread(mortal(tmp_path), lambda _config, _fd: ["/bin/false"], MORTAL)
+    with daemon, FakeFrontend.connect(tmp_path / "a") as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.FAILED)
+        (fault,) = faults(tmp_path)
+        assert (fault["vm"], fault["kind"]) == ("a", "death")
+        assert fault["text"] == "the worker exited with 1 before it was ready"
+        assert fault["count"] >= 3
 
 
 def test_worker_that_sends_without_end_delays_nobody(stage: Stage) -> None:

@@ -98,6 +98,25 @@ def test_death_of_a_worker_is_a_fault(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_death_without_a_known_cause_is_a_fault_that_says_how(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        channels = rig.vms["web1"].channels
+        for _ in range(2):
+            channels.lose("the worker was killed by SIGKILL")
+            channels.come()
+        assert (await client.event("fault"))["detail"]["kind"] == "death"
+        (item,) = (await client.ask("faults"))["faults"]
+        assert (item["kind"], item["pe"], item["text"], item["count"]) == (
+            "death",
+            None,
+            "the worker was killed by SIGKILL",
+            2,
+        )
+        assert "kernel log" in item["advice"]
+
+    tell(tmp_path, story)
+
+
 def test_death_after_a_reported_fault_adds_no_second_fault(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         channels = rig.vms["web1"].channels
@@ -111,7 +130,7 @@ def test_death_after_a_reported_fault_adds_no_second_fault(tmp_path: Path) -> No
 
 def test_replaced_worker_makes_no_fault(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
-        rig.vms["web1"].channels.lose("the guest reset the device")
+        rig.vms["web1"].channels.lose("the guest reset the device", died=False)
         assert (await client.ask("faults"))["faults"] == []
 
     tell(tmp_path, story)

@@ -69,6 +69,20 @@ def test_worker_that_is_not_ready_yet_stays_when_others_are_dropped() -> None:
     tell(story)
 
 
+def test_death_of_a_worker_that_was_not_ready_is_passed_on() -> None:
+    async def story(channels: WorkerChannels, told: Told) -> None:
+        with worker() as link:
+            with channels.begin(link):
+                pass
+            channels.lost("the worker exited with 1 before it was ready")
+            channels.lost("replaced before it was ready", died=False)
+            assert told.said == ["the worker exited with 1 before it was ready"]
+            link.close()
+            channels.drop_others()
+
+    tell(story)
+
+
 def test_host_without_sockets_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_more(*_args: int) -> None:
         raise OSError(24, "Too many open files")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -32,18 +34,18 @@ PICTURE = "canvas => canvas.toDataURL()"
 
 
 @contextmanager
-def a_daemon(folder: Path) -> Iterator[AttachedLink]:
+def a_daemon(folder: Path) -> Iterator[tuple[DaemonThread, AttachedLink]]:
     """A daemon with a control socket, and the link of its one VM."""
     quota = QuotaConfig(pes=2, memory_bytes=64 * MIB)
     vm = VmConfig(
         "demo", vm_uuid("demo"), folder / "demo", engine=EngineConfig("cpu"), quota=quota, num_queues=2, sandbox=SANDBOX
     )
     config = DaemonConfig((vm,), cache=folder / "cache", control=ControlConfig(socket=folder / "control", host="h1"))
-    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)):
+    with DaemonThread(config, sandboxed_worker, compiler=compile_service(config)) as daemon:
         link = AttachedLink(folder / "demo", num_queues=2)
         link.wait_ready()
         try:
-            yield link
+            yield daemon, link
         finally:
             link.close()
 
@@ -88,7 +90,7 @@ def the_example(link: AttachedLink, folder: Path) -> Iterator[None]:
 
 
 def test_the_page_shows_what_a_guests_program_does(context: BrowserContext, tmp_path: Path) -> None:
-    with a_daemon(tmp_path) as link, a_centre(tmp_path) as url, the_example(link, tmp_path):
+    with a_daemon(tmp_path) as (_, link), a_centre(tmp_path) as url, the_example(link, tmp_path):
         page = context.new_page()
         journal = Journal(page, url)
         page.goto(f"{url}/#/gpus")
@@ -109,3 +111,30 @@ def test_the_page_shows_what_a_guests_program_does(context: BrowserContext, tmp_
         expect(page.get_by_text("cells").first).to_be_visible()
         page.close()
         assert journal.problems() == []
+
+
+def test_death_of_a_worker_shows_on_the_page_in_vgcctl_and_in_the_metrics(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    with a_daemon(tmp_path) as (daemon, link), a_centre(tmp_path) as url:
+        page = context.new_page()
+        journal = Journal(page, url)
+        page.goto(f"{url}/#/gpus")
+        badge = page.locator("a[data-view=faults] .badge")
+        expect(page.get_by_text("live")).to_be_visible()
+        expect(badge).to_be_hidden()
+        pid = daemon.ask(lambda running: running.vms["demo"].worker_pid)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        link.wait_ready(2)
+        expect(badge).to_have_text("1")
+        page.goto(f"{url}/#/faults")
+        expect(page.locator("article.fault")).to_contain_text("the worker was killed by SIGKILL")
+        metrics = page.request.get(f"{url}/metrics").text()
+        assert re.search(r'^vgc_faults_total\{[^}]*vm="demo"[^}]*kind="death"[^}]*\} 1$', metrics, re.MULTILINE)
+        page.close()
+        assert journal.problems() == []
+        argv = [sys.executable, "-m", "control_center.cli", "fault", "ls", "vm=demo", "--centre", url]
+        shown = subprocess.run(argv, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+        assert "h1/demo  death" in shown.stdout
+        assert "the worker was killed by SIGKILL" in shown.stdout

@@ -45,7 +45,9 @@ class WorkerReady(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost(Event):
-    """The VM's worker is gone, and everything it left in its control area has been delivered."""
+    """The VM's worker is gone, and everything it left in its control area has been delivered; or a worker died before it
+    was ready.
+    """
 
     vm: str
     generation: int

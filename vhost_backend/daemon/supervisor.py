@@ -54,6 +54,8 @@ class WorkerEnd:
 
     has_served: bool
     """The worker was ready."""
+    how: str
+    """How its process ended, or why it was not started: words that go on after "the worker"."""
     by_us: bool
     """The worker was killed because it was to be replaced, or because no worker was wanted any more."""
     has_failed: bool
@@ -292,7 +294,7 @@ class Supervisor:
             worker = self._launch(self._plan())
         except (OSError, HostError) as error:
             self._log.error("worker_not_started", error=str(error))
-            self._on_end(quick=True)
+            self._on_end(None, f"was not started: {error}", quick=True)
             return
         self._worker = worker
         self._log.info("worker_started", pid=worker.process.pid, generation=self.generation, guest=True)
@@ -358,7 +360,7 @@ class Supervisor:
             worker.calls.close()
         if worker.perf_map is not None:
             worker.perf_map.close()
-        how = describe_exit(worker.process.exited.result())
+        how = describe_exit(worker.process.exited.result()) + ("" if worker.served else " before it was ready")
         if worker.room.oom_kills():
             worker.memory_fault = how = "used more of the host's memory than its VM may"
             self._log.warning("worker_faulty", pid=worker.process.pid, reason=how, guest=True)
@@ -373,10 +375,10 @@ class Supervisor:
             if self._wanted and not worker.blameless:
                 self._log.warning("worker_died", **about, guest=True)
             quick = asyncio.get_running_loop().time() - worker.started_at < self._policy.quick_death_s
-            self._on_end(worker, quick=quick)
+            self._on_end(worker, how, quick=quick)
         self._leaving.discard(worker)
 
-    def _on_end(self, worker: _Worker | None = None, *, quick: bool) -> None:
+    def _on_end(self, worker: _Worker | None, how: str, *, quick: bool) -> None:
         """Tells the owner how a worker ended, None if it was never started, and decides when the next one starts."""
         blameless = worker is not None and worker.blameless
         served = worker is not None and worker.served
@@ -384,7 +386,7 @@ class Supervisor:
             self._quick_deaths = self._quick_deaths + 1 if quick else 1
         failed = not served and self._quick_deaths >= self._policy.failed_after
         fault = "" if worker is None else worker.link.fault or worker.memory_fault
-        self._owner.worker_died(WorkerEnd(served, blameless or not self._wanted, failed, fault))
+        self._owner.worker_died(WorkerEnd(served, how, blameless or not self._wanted, failed, fault))
         if self._wanted:
             delay = 0.0 if blameless else self._policy.delay_s(self._quick_deaths, served=served)
             self._timer = asyncio.get_running_loop().call_later(delay, self._spawn)

@@ -489,6 +489,8 @@ class WorkerSlot:
         self._arena = worker_messages.choose_arena(self._vm.config)
         self._given = self._vm.config
         self._set_up = self._choice
+        if isinstance(self._now, _Waiting):
+            self._now.complaint = ""
         self._send_setup(link, self._choice).add_done_callback(self._on_setup_answered)
         self._files = self._sources[link]
         self._vm.keep.save()
@@ -690,7 +692,9 @@ class WorkerSlot:
             if end.fault and fault is None:
                 control.lost(f"the worker {end.fault}", "worker", died=not end.by_us)
             else:
-                control.lost(words or "it ended", fault, died=not end.by_us)
+                said = words or (self._now.complaint if isinstance(self._now, _Waiting) else "")
+                reason = said if fault else f"the worker {end.how}" + (f": {said}" if said else "")
+                control.lost(reason, fault, died=not end.by_us)
             control.drop_others()
 
     def second_died(self, how: str) -> None:

@@ -30,7 +30,9 @@ ERROR_KINDS: Final = (
     "failed",  # it was tried, and did not work
 )
 
-FaultKind: TypeAlias = Literal["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "worker", "user"]
+FaultKind: TypeAlias = Literal[
+    "kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "worker", "death", "user"
+]
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 Trigger: TypeAlias = Literal["edge", "sustained", "aggregate"]
 TRIGGERS: Final[tuple[Trigger, ...]] = get_args(Trigger)
@@ -298,7 +300,7 @@ class FaultInfo(TypedDict):
     vm: str
     pe: int | None
     kind: str
-    """kernel, assert, trap, deadline, deadlock, hung, device, worker, user"""
+    """One of `FAULT_KINDS`."""
     xid: int | None
     text: str
     advice: str

@@ -578,7 +578,7 @@ export type PeState = {
 export type PolicyFields = {
   name: string;
   selector?: string;
-  kinds?: ("assert" | "deadline" | "deadlock" | "device" | "hung" | "kernel" | "trap" | "user" | "worker")[];
+  kinds?: ("assert" | "deadline" | "deadlock" | "death" | "device" | "hung" | "kernel" | "trap" | "user" | "worker")[];
   trigger?: "aggregate" | "edge" | "sustained";
   count?: number;
   window_s?: number;

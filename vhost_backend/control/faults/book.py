@@ -56,6 +56,11 @@ ADVICE: Final[Mapping[str, str]] = {
         "The VM's worker did what no worker does: it broke its protocol, or exceeded a budget. The text says which. Guest code "
         "has probably taken its process over. The worker was replaced, other VMs are not affected: look at what the guest runs."
     ),
+    "death": (
+        "The VM's worker ended without a report of its own; the text says how. After SIGKILL look at the host's kernel log: its "
+        "out-of-memory killer, or somebody, ended it. A worker that dies before it is ready cannot start on this host: vgcd's log "
+        "says why. The worker is replaced, and the guest's programs have to begin anew; other VMs are not affected."
+    ),
     "user": "The kernel reported this itself (vgc_fault): its author knows what it means.",
 }
 

@@ -80,10 +80,13 @@ class FaultWatch:
             self.look_for_hung()
 
     def _worker_lost(self, event: WorkerLost) -> None:
-        """Enters the cause of a worker's death as a fault, unless a processing element has just reported it."""
+        """Enters a worker's death as a fault, unless a processing element has just reported its cause.
+
+        Of a death without a known cause, the fault says how the process ended. A worker that was replaced has no fault.
+        """
         for key in [key for key in self._seen_hung if key[0] == event.vm]:
             del self._seen_hung[key]
-        kind, now_ns = event.loss.fault, self._registry.clock_ns()
+        kind, now_ns = event.loss.fault or ("death" if event.loss.died else None), self._registry.clock_ns()
         if kind is None or self._is_known(event.vm, kind, now_ns):
             return
         text = printable(event.loss.reason)

@@ -108,10 +108,12 @@ class DeviceClock:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Reason why a worker is gone. `fault` is the kind of fault it died of (`virtio_proto.control.api.FaultInfo`), if any."""
+    """End of a worker."""
 
     reason: str
+    """Cause in words: the worker's own last words, or how its process ended."""
     fault: str | None = None
+    """Kind of the fault that it died of (`virtio_proto.control.api.FAULT_KINDS`); None: it left no known cause."""
     died: bool = True
     """True if the worker died by itself; False if it was replaced, its work has migrated, or its guest has gone."""
 

@@ -306,9 +306,9 @@ class VmControl(Protocol):
         ...
 
     def lost(self, reason: str, fault: str | None, *, died: bool) -> None:
-        """The worker is gone and reaped; `fault` is the kind of fault that it died of, if any.
+        """The worker is gone and reaped, or did not start; fields as of `Loss`.
 
-        `died`: True if it died by itself, and was not ended by the daemon.
+        `died`: True if it died by itself, ready or not, and was not ended by the daemon.
         """
         ...
 

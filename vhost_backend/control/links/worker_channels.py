@@ -126,12 +126,17 @@ class WorkerChannels:
         return self._listener
 
     def lost(self, reason: str, fault: str | None = None, *, died: bool = True) -> None:
-        """Passes on the last records of the worker that served the VM: it is gone."""
+        """Passes on the last records of the worker that served the VM, and that it is gone.
+
+        Of a worker that did not serve yet, only its death is passed on.
+        """
         worker, self._current = self._current, None
         if worker is not None:
             worker.reader.drain()
             worker.reader.salvage(worker.area, self._config.channels)
+        if worker is not None or died:
             self._receiver.on_lost(Loss(reason, fault, died))
+        if worker is not None:
             self._end(worker)
 
     def drop_others(self) -> None:

@@ -13,7 +13,7 @@ import { button } from "../roles.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
 
-const KINDS = ["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "worker", "user"];
+const KINDS = ["kernel", "assert", "trap", "deadline", "deadlock", "hung", "device", "worker", "death", "user"];
 /** @type {[PolicyInfo["trigger"], string][]} */
 const TRIGGERS = [
   ["edge", "at each fault"],
