@@ -39,6 +39,7 @@ extern "C" __global__ void speaks(volatile int *wanted, volatile int *made, int 
     out[blockIdx.x] = 100 * lines + blockIdx.x;
 }
 extern "C" __global__ void numbers(int *out) { out[blockIdx.x] = 3 * blockIdx.x; }
+extern "C" __global__ void crashes() { *(volatile int *)8 = 1; }
 """
 
 Change = tuple[str, str]
@@ -139,11 +140,11 @@ class Stage:
 
 
 @contextmanager
-def daemon_with_guest(folder: Path, cache: Path, factory: Factory) -> Iterator[Stage]:
-    """A daemon that trusts `factory`, with a guest that has `SOURCE`."""
+def daemon_with_guest(folder: Path, cache: Path, factory: Factory, **settings: Any) -> Iterator[Stage]:
+    """A daemon that trusts `factory`, with a guest that has `SOURCE`; `settings`: of its `VmConfig`."""
     quota = QuotaConfig(pes=PES, memory_bytes=64 * MIB)
     engine = EngineConfig("cpu")
-    vm = VmConfig(VM, vm_uuid(VM), folder / VM, engine=engine, quota=quota, num_queues=2, sandbox=SANDBOX)
+    vm = VmConfig(VM, vm_uuid(VM), folder / VM, engine=engine, quota=quota, num_queues=2, sandbox=SANDBOX, **settings)
     control = ControlConfig(
         socket=folder / "control", host="h1", budget_percent=100.0, firmware_keys=(factory.public_key,)
     )

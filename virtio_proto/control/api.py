@@ -387,9 +387,10 @@ class FirmwareInfo(TypedDict):
     images: list[FirmwareImage]
     pes: list[PeFirmware]
     state: NotRequired[Literal["active", "rolled back"]]
-    """Outcome of a change: ``rolled back`` if any processing element did not take it. The states in `pes` are final."""
+    """Outcome of a change: ``rolled back`` if any processing element did not take it; its VM went back, others run the
+    version. The states in `pes` are final."""
     problems: NotRequired[list[FirmwareProblem]]
-    """Reasons why the change was rolled back."""
+    """Reasons why the change failed on VMs, by element."""
 
 
 class LinkPauses(TypedDict):

@@ -50,15 +50,21 @@ class FirmwareCommands:
         return done | self._info(caller)
 
     async def _roll_back(self, caller: Caller, asked: RollbackFirmware.Request) -> dict[str, Any]:
-        done = await _done(self._manager.roll_back(self._chosen(caller, asked.chosen)))
+        chosen = self._chosen(caller, asked.chosen, resting=True)
+        done = await _done(self._manager.roll_back(chosen))
         return done | self._info(caller)
 
-    def _chosen(self, caller: Caller, selector: Selector) -> dict[str, tuple[int, ...]]:
+    def _chosen(self, caller: Caller, selector: Selector, *, resting: bool = False) -> dict[str, tuple[int, ...]]:
         """Chosen processing elements by VM, without VMs that have no worker.
+
+        `resting`: if no chosen VM has a worker, those VMs, without elements.
 
         :raise RefusedError: "busy": no chosen VM has a worker.
         """
-        sides = [side for side in self._registry.chosen(caller.peer, selector) if side.vm.channels.ready]
+        chosen = self._registry.chosen(caller.peer, selector)
+        sides = [side for side in chosen if side.vm.channels.ready]
+        if not sides and resting:
+            return {side.name: () for side in chosen}
         if not sides:
             raise RefusedError(
                 "busy", f"no VM of {str(selector) or 'this host'} has a worker now; allowed: VMs that run"

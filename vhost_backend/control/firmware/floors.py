@@ -1,7 +1,7 @@
 """Least firmware version that each VM accepts: versions only rise, so that an old image with a known fault stays away.
 
 A signature says who made an image, not that it is still wanted. The floor of a VM is the highest version that has run
-on all elements chosen for it, workers before the present one included; a version that failed later does not count.
+on all elements chosen for it, workers before the present one included. No failure lowers it: guest code could forge one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ class VersionFloors:
     def raise_to(self, vm: str, version: str) -> None:
         """Notes that a version runs on the VM; an older one than the floor changes nothing."""
         self._ran.setdefault(vm, set()).add(version)
-
-    def forget(self, vm: str, version: str) -> None:
-        """Notes that a version has failed on the VM, which is then back at the floor from before."""
-        self._ran.get(vm, set()).discard(version)
 
     def forget_vm(self, vm: str) -> None:
         """Notes that the VM has left; a new VM may have its name."""

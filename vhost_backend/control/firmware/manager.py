@@ -1,8 +1,9 @@
 """Firmware management of one host: checks, compiles and stages images, activates them a few elements first, rolls back.
 
-A failure on one element rolls back the whole rollout. A VM never gets an image again whose worker died soon after the
-activation, that died in a hook, or that did not return from its self test: the VM's elements, or those of its next
-worker, run the version from before.
+Evidence about an image comes from workers, in which guest code runs and may forge it. So the evidence of a VM counts for
+that VM alone and bars nothing: an element whose self test fails, or whose hook faults, goes back with the others of its
+worker, and the image may be activated again. The death of a worker is no evidence at all, as guest code can die at any
+moment: the next worker takes the version that was activated last. Only people take that back.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from vhost_backend.control.firmware.floors import VersionFloors
 from vhost_backend.control.firmware.unit import Activation, Unit
 from vhost_backend.control.links.firmware import Elements, FirmwareError
 from vhost_backend.sandbox import memfd
-from virtio_proto.control.api import FirmwareImage, FirmwareInfo
+from virtio_proto.control.api import FirmwareImage, FirmwareInfo, FirmwareProblem
 from virtio_proto.control.firmware import Image, ImageError
 from virtio_proto.schema import ProgramKind
 
@@ -33,8 +34,8 @@ _CLIENT: Final = "control system"
 """Name under which firmware is compiled; no VM can have it, as it contains a space."""
 WITHIN_S: Final = 5.0
 """Time that processing elements have to come to a poll point."""
-PROBATION_S: Final = 10.0
-"""Time after a change in which the death of a worker is blamed on the change."""
+SOON_S: Final = 10.0
+"""Time after a change in which the death of a worker is told beside the change."""
 
 Chosen: TypeAlias = Mapping[str, Sequence[int]]
 """Elements by VM."""
@@ -81,7 +82,6 @@ class FirmwareManager:
         self._images: dict[str, Staged] = {}
         self._units: dict[str, Unit] = {}
         self._standing: dict[str, Standing] = {}
-        self._condemned: set[tuple[str, str]] = set()  # (vm, version)
         self._floors = VersionFloors(self._built_in)
         self._locks: dict[str, asyncio.Lock] = {}
         bus.subscribe(WorkerReady, self._worker_ready)
@@ -91,51 +91,68 @@ class FirmwareManager:
     # ---- workers come and go -----------------------------------------------------------------------
 
     def _worker_ready(self, event: WorkerReady) -> None:
-        self._tasks.spawn(self._take(self._elements_of(event.vm)))
+        """Manages the elements of a new worker."""
+        vm = event.vm
+        elements = self._elements_of(vm)
+        if elements.num_pes == 0:
+            return  # the worker is gone again
+        unit = self._units[vm] = Unit(elements, self._built_in)
+        if vm in self._standing:
+            self._tasks.spawn(self._take(unit))
 
-    async def _take(self, elements: Elements) -> None:
-        """Manages the elements of a new worker: brings them to the firmware that the VM is to run."""
-        unit = self._units[elements.vm] = Unit(elements, self._built_in)
-        standing = self._standing.get(elements.vm)
-        if standing is None or standing.version not in self._images:
-            return
-        try:
-            async with self._alone_with([elements.vm]):
-                await self._stage_on(unit, self._images[standing.version])
-                await unit.activate(unit.slot_of(standing.version), range(elements.num_pes), WITHIN_S)
-        except FirmwareError as error:
-            self._tell(elements.vm, {"version": standing.version, "problem": str(error)})
+    async def _take(self, unit: Unit) -> None:
+        """Brings a new worker's elements to the firmware that the VM is to run."""
+        vm = unit.elements.vm
+        async with self._alone_with([vm]):
+            standing = self._standing.get(vm)
+            if standing is None or standing.version not in self._images or self._units.get(vm) is not unit:
+                return
+            version = standing.version
+            try:
+                await self._stage_on(unit, self._images[version])
+            except FirmwareError as error:
+                self._tell(vm, {"version": version, "problem": str(error)})
+                return
+            slots, chosen = {vm: unit.slot_of(version)}, {vm: range(len(unit.pes))}
+            done = (await self._activate(slots, chosen, WITHIN_S))[vm]
+        if not done.failed:
+            self._floors.raise_to(vm, version)
+        elif not done.died:  # a death is told as such
+            pe = done.failed[0]
+            self._tell(
+                vm, {"version": version, "problem": f"element {pe} of the new worker: {self._why(vm, pe, done)}"}
+            )
 
     def _worker_lost(self, event: WorkerLost) -> None:
-        """Forgets a VM's elements; if the worker has died soon after a change, the change is taken back."""
+        """Forgets a VM's elements; the next worker takes the version that stands."""
         vm = event.vm
         unit = self._units.pop(vm, None)
         if unit is not None:
             unit.lose()
         standing = self._standing.get(vm)
-        if standing is None or not event.loss.died or self._seconds() - standing.since_s > PROBATION_S:
+        if standing is None or not event.loss.died or self._seconds() - standing.since_s > SOON_S:
             return
-        self._condemn(vm, standing.version, "the worker died soon after the change")
-        if standing.before is None or standing.before == self._built_in:
-            del self._standing[vm]
-        else:
-            self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
+        what = (
+            f"the worker died within {SOON_S:g} s of the change, which is not held against the image, as guest code can "
+            "die at any time: vgcctl fault says what it died of"
+        )
+        self._tell(vm, {"version": standing.version, "problem": what})
 
     def _reported(self, event: FirmwareReported) -> None:
-        """Condemns an image that an element has gone back from by itself."""
+        """Has all elements of a worker go back from an image that one of them has gone back from by itself."""
         vm, report = event.vm, event.report
         unit = self._units.get(vm)
         version = None if unit is None else unit.reported(report)
-        if unit is None or version is None or version not in self._images or (vm, version) in self._condemned:
+        if unit is None or version is None or version not in self._images or version in unit.left:
             return  # a hostile worker may report this for any element, any number of times
-        self._condemn(vm, version, f"element {report.pe}: {unit.pes[report.pe].text}")
+        unit.left.add(version)
+        self._tell(vm, {"version": version, "problem": f"element {report.pe}: {unit.pes[report.pe].text}"})
         self._tasks.spawn(self._leave(unit, version))
 
     def forget(self, vm: str) -> None:
         """Forgets a VM that has left: a new VM of its name starts with the built-in version."""
         self._units.pop(vm, None)
         self._standing.pop(vm, None)
-        self._condemned = {(name, version) for name, version in self._condemned if name != vm}
         self._floors.forget_vm(vm)
         if vm in self._locks and not self._locks[vm].locked():
             del self._locks[vm]
@@ -179,7 +196,6 @@ class FirmwareManager:
                     self._floors.refuse_older(vm, version)
             for vm in vms:
                 unit = self._unit(vm)
-                self._refuse_condemned(vm, version)
                 if version not in unit.versions:
                     await self._stage_on(unit, staged)
         self._images[version] = staged
@@ -187,7 +203,9 @@ class FirmwareManager:
         return {"version": version, "vms": list(vms)}
 
     async def activate(self, version: str, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
-        """Changes elements to a staged version: first one of each VM, and the others if that succeeds.
+        """Changes elements to a staged version: first one of each VM, and the VM's others if that succeeds.
+
+        A VM where it fails goes back, for itself.
 
         :raise FirmwareError: a VM does not have the version. Failures on elements are in the result.
         """
@@ -196,10 +214,15 @@ class FirmwareManager:
     async def roll_back(self, chosen: Chosen, within_s: float = WITHIN_S) -> dict[str, Any]:
         """Changes elements to the version in their other slot, which has run on the VM before.
 
+        A VM without a worker, whose workers may die of the image, has its next one begin with the version from before.
+
         :raise FirmwareError: the slot is empty, or its version was staged and never ran.
         """
-        targets = {}
+        targets, waiting = dict[str, str](), dict[str, str]()
         for vm, pes in chosen.items():
+            if vm not in self._units and vm in self._standing:
+                waiting[vm] = self._standing[vm].version
+                continue
             unit = self._unit(vm)
             slots = {1 - unit.pes[pe].slot for pe in pes}
             version = unit.versions[slots.pop()] if len(slots) == 1 else None
@@ -208,7 +231,8 @@ class FirmwareManager:
             if version not in unit.proven:
                 raise FirmwareError("busy", f"{vm} never ran {version}; allowed: activate it, or a version that ran")
             targets[vm] = version
-        return await self._change(targets, chosen, within_s)
+        self._unstand(waiting)
+        return await self._change(targets, {vm: chosen[vm] for vm in targets}, within_s)
 
     # ---- steps -------------------------------------------------------------------------------------
 
@@ -260,44 +284,41 @@ class FirmwareManager:
             return await self._change_now(versions, chosen, within_s)
 
     async def _change_now(self, versions: Mapping[str, str], chosen: Chosen, within_s: float) -> dict[str, Any]:
-        for vm, version in versions.items():
-            self._refuse_condemned(vm, version)
         slots = {vm: self._unit(vm).slot_of(version) for vm, version in versions.items()}
         before = {vm: {pe: self._unit(vm).pes[pe].slot for pe in pes} for vm, pes in chosen.items()}
-        self._stand(versions)
-        first = {vm: pes[:1] for vm, pes in chosen.items()}
-        rest = {vm: pes[1:] for vm, pes in chosen.items()}
-        for stage in (first, rest):
-            done = await self._activate(slots, stage, within_s)
-            if any(result.failed for result in done.values()):
-                problems = self._problems(done)
-                self._unstand(versions)
-                await self._replace_hung(versions, done)
-                await self._restore(before, within_s)
-                return self._result(versions, problems, "rolled back")
         for vm, version in versions.items():
-            self._floors.raise_to(vm, version)
-        for vm in versions.keys() & self._standing.keys():
+            self._unit(vm).left.discard(version)
+        self._stand(versions)
+        left, problems = dict(chosen), list[FirmwareProblem]()
+        for part in (slice(0, 1), slice(1, None)):
+            done = await self._activate(slots, {vm: pes[part] for vm, pes in left.items()}, within_s)
+            failed = {vm: result for vm, result in done.items() if result.failed}
+            problems += self._problems(failed)
+            for vm, result in failed.items():
+                del left[vm]
+                if not result.died:  # else the next worker takes the image
+                    self._unstand({vm: versions[vm]})
+                    await self._replace_hung(vm, versions[vm], result)
+                    await self._restore({vm: before[vm]}, within_s)
+        for vm in left:
+            self._floors.raise_to(vm, versions[vm])
+        for vm in left.keys() & self._standing.keys():
             self._standing[vm].since_s = self._seconds()
-        return self._result(versions, [], "active")
+        return self._result(versions, problems, "rolled back" if problems else "active")
 
-    async def _replace_hung(self, versions: Mapping[str, str], done: Mapping[str, Activation]) -> None:
-        """Replaces the workers of VMs with an element that does not return from its self test."""
-        for vm, result in done.items():
-            unit = self._units.get(vm)
-            if result.hung and unit is not None:
-                pe = result.hung[0]
-                why = f"element {pe}: {unit.pes[pe].text}"
-                self._condemn(vm, versions[vm], why)
-                await unit.elements.replace_worker(f"firmware {versions[vm]}: {why}")
+    async def _replace_hung(self, vm: str, version: str, done: Activation) -> None:
+        """Replaces a VM's worker if an element of it does not return from its self test."""
+        unit = self._units.get(vm)
+        if done.hung and unit is not None:
+            pe = done.hung[0]
+            await unit.elements.replace_worker(f"firmware {version}: element {pe}: {unit.pes[pe].text}")
 
     async def _leave(self, unit: Unit, version: str) -> None:
-        """Rolls back all elements of a VM from an image that has died on one of them."""
+        """Rolls back all elements of a worker from an image that has died on one of them."""
         vm = unit.elements.vm
         async with self._alone_with([vm]):
             if self._units.get(vm) is not unit or version not in unit.versions:
                 return
-            self._unstand({vm: version})
             slot = unit.slot_of(version)
             pes = [pe for pe, element in enumerate(unit.pes) if element.slot == slot]
             await self._activate({vm: 1 - slot}, {vm: pes}, WITHIN_S)
@@ -311,20 +332,8 @@ class FirmwareManager:
                 await held.enter_async_context(self._locks.setdefault(vm, asyncio.Lock()))
             yield
 
-    def _condemn(self, vm: str, version: str, problem: str) -> None:
-        """Bars the VM from this image."""
-        self._condemned.add((vm, version))
-        self._floors.forget(vm, version)
-        self._tell(vm, {"version": version, "problem": problem})
-
-    def _refuse_condemned(self, vm: str, version: str) -> None:
-        if (vm, version) in self._condemned:
-            raise FirmwareError(
-                "denied", f"{vm}: firmware {version} killed its worker before; allowed: another version"
-            )
-
     def _stand(self, versions: Mapping[str, str]) -> None:
-        """Sets the versions that VMs are to run; from now on the death of a worker is blamed on the change."""
+        """Sets the versions that VMs are to run, also in their next workers."""
         for vm, version in versions.items():
             self._standing[vm] = Standing(version, self._seconds(), self._unit(vm).active())
 
@@ -335,18 +344,21 @@ class FirmwareManager:
                 continue
             del self._standing[vm]
             if standing.before in self._images:
-                self._standing[vm] = Standing(standing.before, self._seconds() - PROBATION_S, None)
+                self._standing[vm] = Standing(standing.before, self._seconds() - SOON_S, None)
 
     async def _activate(self, slots: Mapping[str, int], chosen: Chosen, within_s: float) -> dict[str, Activation]:
         async def one(vm: str) -> Activation:
+            unit = self._units.get(vm)
+            done = Activation((), tuple(chosen[vm]), ())
             try:
-                return await self._unit(vm).activate(slots[vm], chosen[vm], within_s)
+                done = await self._unit(vm).activate(slots[vm], chosen[vm], within_s)
             except asyncio.CancelledError:
-                if vm in self._units:
+                if self._units.get(vm) is unit:
                     raise
-                return Activation((), tuple(chosen[vm]), ())  # its worker died during the change
             except FirmwareError:
-                return Activation((), tuple(chosen[vm]), ())
+                pass
+            died = unit is None or self._units.get(vm) is not unit
+            return Activation((), tuple(chosen[vm]), (), died=True) if died else done
 
         results = await asyncio.gather(*(one(vm) for vm in chosen))
         return dict(zip(chosen, results, strict=True))
@@ -360,16 +372,20 @@ class FirmwareManager:
                 pes = [pe for pe, was in slots.items() if was == slot]
                 await self._activate({vm: slot}, {vm: pes}, within_s)
 
-    def _problems(self, failed: Mapping[str, Activation]) -> list[dict[str, Any]]:
+    def _problems(self, failed: Mapping[str, Activation]) -> list[FirmwareProblem]:
         return [
-            {"vm": vm, "pe": pe, "text": self._why(vm, pe)} for vm, result in failed.items() for pe in result.failed
+            {"vm": vm, "pe": pe, "text": self._why(vm, pe, result)}
+            for vm, result in failed.items()
+            for pe in result.failed
         ]
 
-    def _result(self, versions: Mapping[str, str], problems: list[dict[str, Any]], state: str) -> dict[str, Any]:
+    def _result(self, versions: Mapping[str, str], problems: list[FirmwareProblem], state: str) -> dict[str, Any]:
         detail = {"state": state, "versions": dict(versions), "problems": problems}
         self._tell(None, detail)
         return detail
 
-    def _why(self, vm: str, pe: int) -> str:
+    def _why(self, vm: str, pe: int, done: Activation) -> str:
+        if done.died:
+            return "its worker died, and the next one takes the version"
         unit = self._units.get(vm)
-        return "its worker died" if unit is None else unit.pes[pe].text or "the worker refused"
+        return (unit is not None and unit.pes[pe].text) or "the worker refused"

@@ -52,6 +52,8 @@ class Activation:
     """Processing elements that came to no poll point in time, so that their change was cancelled."""
     hung: tuple[int, ...] = ()
     """Processing elements whose self test of the image did not return."""
+    died: bool = False
+    """True if the worker died meanwhile: all its elements count as refused."""
 
     @property
     def failed(self) -> tuple[int, ...]:
@@ -86,6 +88,8 @@ class Unit:
         """Versions by slot."""
         self.proven = {built_in}
         """Versions that have run on this VM."""
+        self.left: set[str] = set()
+        """Versions that the worker has gone back from by itself, and that were not activated again since."""
         self.pes = [Element(slot=0) for _ in range(elements.num_pes)]
         self._changing: dict[int, _Change] = {}
 

@@ -30,13 +30,20 @@ static void cpu_describe_op(struct vgc_engine *base, const struct vgc_op *op, ch
     struct cpu_engine *engine = cpu_engine_of(base);
     snprintf(text, size, "not started");
     for (uint32_t i = 0; i < engine->started_pes; i++) {
-        const struct cpu_launch *launch = atomic_load(&engine->pes[i].launch);
+        struct cpu_pe *pe = &engine->pes[i];
+        const struct cpu_launch *launch = atomic_load(&pe->launch);
+        if (launch == NULL || launch->op != op)
+            continue;
         /* Before its first region of the launch, a PE's position is that of an earlier one. */
-        if (launch != NULL && launch->op == op && atomic_load(&engine->pes[i].in_kernel)) {
-            cpu_describe(&engine->pes[i], text, size);
-            cpu_hook_fault(&engine->pes[i], VGC_CTL_FAULT_DEADLINE, text);
-            return;
-        }
+        if (atomic_load(&pe->in_kernel))
+            cpu_describe(pe, text, size);
+        else if (pe->in_hook)
+            snprintf(text, size, "a hook of loaded firmware, called between blocks of kernel '%s'",
+                     launch->kernel->name);
+        else
+            continue;
+        cpu_hook_fault(pe, VGC_CTL_FAULT_DEADLINE, text);
+        return;
     }
 }
 

@@ -61,8 +61,9 @@ void cpu_describe(const struct cpu_pe *pe, char *text, uint32_t size)
     const struct cpu_launch *launch = pe->inner;
     const char *name = launch != NULL ? launch->kernel->name : "?";
     cpu_locate(pe, block, thread);
-    snprintf(text, size, "kernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s", name, block[0], block[1], block[2],
-             thread[0], thread[1], thread[2], is_vague(pe) ? " or one of the next" : "");
+    snprintf(text, size, "%skernel '%s', block (%u,%u,%u), thread (%u,%u,%u)%s",
+             pe->in_hook ? "a hook of loaded firmware, called by " : "", name, block[0], block[1], block[2], thread[0],
+             thread[1], thread[2], is_vague(pe) ? " or one of the next" : "");
 }
 
 uint32_t cpu_warp_of(const struct cpu_pe *pe)
