@@ -183,6 +183,7 @@ class FakeControlledVm:
         self.resets: list[str] = []
         self.quiesced = False
         self.move_problem = ""
+        self.stays = ""
         self.work: Sequence[FunctionFigures] | None = ()
         self.registered: Sequence[ProgramView] = ()
         """Work by function; None: the worker does not say."""
@@ -208,6 +209,7 @@ class FakeControlledVm:
             generation=1,
             memory_quota_bytes=1 << 28,
             quiesced=self.quiesced,
+            stays=self.stays,
         )
 
     async def functions(self) -> Sequence[FunctionFigures] | None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.api_caller import ApiCaller
+from tests.fakes.api_client import ApiRefusedError
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.worker import WorkerDouble, WorkerHost
-from vhost_backend.config.daemon import DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
+from vhost_backend.config.daemon import ControlConfig, DaemonConfig, EngineConfig, QuotaConfig, VmConfig, vm_uuid
 from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon.engines import Engines
 from vhost_backend.daemon.gpus import Gpu, Survey
@@ -33,7 +35,14 @@ NONE = Survey(problem="libcuda.so.1 not found: install NVIDIA's driver")
 class Stage:
     """A daemon on a host with these GPUs."""
 
-    def __init__(self, folder: Path, found: Survey, vms: tuple[VmConfig, ...], unhooked: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        found: Survey,
+        vms: tuple[VmConfig, ...],
+        unhooked: str = "",
+        control: ControlConfig | None = None,
+    ) -> None:
         async def survey(_driver: str | None, _device: str | None) -> Survey:
             return found
 
@@ -41,7 +50,9 @@ class Stage:
         self.opened: list[FakeFrontend] = []
         self.workers = WorkerHost(folder)
         self.engines = Engines(survey, lambda *_: None, has_control=bool(unhooked), hooks_problem=lambda *_: unhooked)
-        self.daemon = DaemonThread(DaemonConfig(vms), self.workers.command, engines=self.engines)
+        self.daemon = DaemonThread(
+            DaemonConfig(vms, control=control or ControlConfig()), self.workers.command, engines=self.engines
+        )
         self.daemon.__enter__()
 
     def attach(self, name: str) -> FakeFrontend:
@@ -68,8 +79,8 @@ class Stage:
 def make(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     stages: list[Stage] = []
 
-    def make_stage(found: Survey, *vms: VmConfig, unhooked: str = "") -> Stage:
-        stages.append(Stage(tmp_path, found, vms, unhooked))
+    def make_stage(found: Survey, *vms: VmConfig, unhooked: str = "", control: ControlConfig | None = None) -> Stage:
+        stages.append(Stage(tmp_path, found, vms, unhooked, control))
         return stages[-1]
 
     yield make_stage
@@ -258,3 +269,23 @@ def test_limits_of_a_gpu_change_but_for_its_partition_and_pool(
     assert change(memory_bytes=most, contexts=9)
     raised, announced = worker.expect(protocol.Limits), worker.expect(protocol.Limits)
     assert (raised.quota.memory_bytes, announced.allotment) == (most, raised.allotment + 1)
+
+
+def test_migrations_of_a_vm_on_a_gpu_are_refused_when_they_are_asked_for(
+    make: Callable[..., Stage], vm: Callable[..., VmConfig], tmp_path: Path
+) -> None:
+    stage = make(TWO, vm("a", "cuda", device=0), control=ControlConfig(socket=tmp_path / "control"))
+    stage.set_up("a")
+    refused = "VMs on the engine cuda cannot be migrated yet; allowed: VMs on the engines cpu and null"
+    with ApiCaller(tmp_path / "control") as caller:
+        for verb, fields in (
+            ("migrate", {"vm": "a", "gpu": "1"}),
+            ("migrate", {"vm": "a", "gpu": "7"}),
+            ("migrate", {"vm": "a", "pes": "0-3"}),
+            ("confine", {"vm": "a", "pes": "0-3"}),
+            ("set_policies", {"policies": [{"name": "p", "action": "migrate"}]}),
+        ):
+            with pytest.raises(ApiRefusedError, match=refused):
+                caller.ask(verb, **fields)
+        assert caller.ask("migrations")["migrations"] == []
+        assert caller.ask("balance")["moves"] == []

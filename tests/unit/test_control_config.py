@@ -30,7 +30,7 @@ def test_example_shows_every_key() -> None:
     for key in (*_KEYS, "selector", "kinds", "trigger", "count", "window", "action", "target"):
         assert f"{key}:" in text
     policies = config.load(EXAMPLE).control.policies
-    assert [policy.name for policy in policies] == ["tell", "stop-what-faults-on", "leave-a-bad-gpu"]
+    assert [policy.name for policy in policies] == ["tell", "stop-what-faults-on", "fewer-elements-for-what-deadlocks"]
 
 
 def test_policy_has_units_and_defaults() -> None:
@@ -62,6 +62,21 @@ def test_policy_has_units_and_defaults() -> None:
         ("policies: [{name: p, kinds: hung}]", "control.policies.0.kinds is 'hung'; allowed: a list of kernel"),
         ("policies: [{name: p, selector: 'pe=x'}]", "control.policies.0.selector: selector 'pe=x'"),
         ("policies: [{name: p, action: pray}]", "control.policies.0.action is 'pray'; allowed: alert or quiesce"),
+        (
+            "policies: [{name: p, action: migrate, kinds: [hung, kernel]}]",
+            "control.policies.0: action is migrate, which never works for the kinds hung, kernel; allowed: with one of assert,",
+        ),
+        ("policies: [{name: p, action: migrate, kinds: [device]}]", "never works for the kinds device; allowed:"),
+        (
+            "policies: [{name: p, action: migrate, target: '1'}]",
+            "control.policies.0: target is '1', a GPU: VMs on the engine cuda cannot be migrated yet",
+        ),
+        (
+            "policies: [{name: p, action: migrate, selector: gpu=1}]",
+            "control.policies.0: selector is 'gpu=1', and action is migrate: VMs on the engine cuda cannot be migrated yet",
+        ),
+        ("policies: [{name: p, action: migrate, target: 'pes:3-1'}]", "target is 'pes:3-1'; allowed: pes: and numbers"),
+        ("policies: [{name: p, target: 'pes:0'}]", "target is 'pes:0'; allowed: with the action migrate"),
         ("colour: red", "control.colour is not a key; allowed: socket, listen, tls"),
     ],
 )
@@ -70,6 +85,28 @@ def test_mistake_is_named(text: str, words: str) -> None:
         control(text)
     assert words in str(caught.value)
     assert "config:2: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "selector", "allowed"),
+    [
+        ("cuda", "", False),
+        ("cuda:1", "vm=a", False),
+        ("cuda", "vm=b", True),
+        ("cpu", "", True),
+        ("auto", "", True),  # what it becomes is not known yet
+    ],
+)
+def test_policy_that_is_to_migrate_a_vm_on_a_gpu_is_refused(engine: str, selector: str, allowed: bool) -> None:
+    text = (
+        f"vms: {{a: {{engine: '{engine}', socket: /a}}, b: {{engine: cpu, socket: /b}}}}\n"
+        f"control: {{policies: [{{name: p, action: migrate, selector: '{selector}'}}]}}"
+    )
+    if allowed:
+        assert config.parse(text).control.policies[0].action == "migrate"
+        return
+    with pytest.raises(ConfigError, match=r"p is to migrate vms\.a: VMs on the engine cuda cannot be migrated yet"):
+        config.parse(text)
 
 
 @pytest.mark.parametrize(

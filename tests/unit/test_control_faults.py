@@ -239,6 +239,30 @@ def test_quiesced_vm_can_be_resumed(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_policy_that_is_to_migrate_a_vm_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web2"].stays = "its engine cannot"
+        error = await client.refusal("set_policies", policies=[{"name": "p", "action": "migrate"}])
+        assert (error.kind, str(error)) == (
+            "malformed",
+            "malformed: policy p: it is to migrate web2: its engine cannot; or another action or selector",
+        )
+        for fields in ({"action": "migrate", "selector": "vm=web1"}, {"action": "reset"}):
+            await client.ask("set_policies", policies=[{"name": "p", **fields}])
+
+    tell(tmp_path, story)
+
+
+def test_migration_that_can_never_succeed_is_refused_with_its_reason(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].stays = "its engine cannot"
+        error = await client.refusal("migrate", vm="web1", gpu="1")
+        assert (error.kind, str(error)) == ("busy", "busy: web1: its engine cannot")
+        assert (await client.ask("migrations"))["migrations"] == []
+
+    tell(tmp_path, story)
+
+
 @pytest.mark.parametrize(
     ("table", "words"),
     [
@@ -248,6 +272,8 @@ def test_quiesced_vm_can_be_resumed(tmp_path: Path) -> None:
         ({"name": "p", "selector": "pe=x"}, "pe='x'"),
         ({"name": "p", "window_s": 0}, "window_s is 0"),
         ({"name": "p", "colour": 1}, "colour is no field"),
+        ({"name": "p", "action": "migrate", "kinds": ["hung"]}, "policy p: action is migrate, which never works for"),
+        ({"name": "p", "action": "migrate", "target": "1"}, "policy p: target is '1', a GPU"),
     ],
 )
 def test_wrong_policy_is_refused_and_the_old_ones_stay(tmp_path: Path, table: dict[str, Any], words: str) -> None:

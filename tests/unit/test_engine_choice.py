@@ -332,3 +332,6 @@ def test_migration_of_a_vm_on_a_gpu_is_refused_with_the_reason() -> None:
     choice = Host(TWO).choose(vm("cuda"))
     with pytest.raises(MigrationError, match="VMs on the engine cuda cannot be migrated yet"):
         check_target(choice.config, choice, choice)
+    missing = replace(choice, problem="there is no GPU 7")
+    with pytest.raises(MigrationError, match="VMs on the engine cuda cannot be migrated yet"):
+        check_target(choice.config, choice, missing)

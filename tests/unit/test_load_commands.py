@@ -133,6 +133,19 @@ def test_a_confined_vm_is_not_migrated(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_a_vm_that_can_never_be_migrated_is_not_proposed(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("open", selector="fn=load")
+        run_for(rig, 10, BUSY)
+        assert (await client.ask("balance"))["moves"] != []
+        for vm in rig.vms.values():
+            vm.stays = "its engine cannot"
+        assert (await client.ask("balance", apply=True))["moves"] == []
+        assert (await client.ask("migrations"))["migrations"] == []
+
+    tell(tmp_path, story)
+
+
 def test_unknown_fields_are_refused(tmp_path: Path) -> None:
     async def story(_rig: Rig, client: Client) -> None:
         for verb, fields in (("load", {"vm": "web1"}), ("balance", {"apply": 1}), ("balance", {"all": True})):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from vhost_backend.config.engine import why_stays
 from virtio_proto.control import selector
 from virtio_proto.control.api import (
     FAULT_KINDS,
@@ -54,6 +55,39 @@ class PolicyConfig:
     window_s: float = 60.0
     action: PolicyAction = "alert"
     target: str = ""
+
+
+MIGRATING_KINDS: Final[tuple[FaultKind, ...]] = ("assert", "trap", "deadlock", "user")
+"""Kinds of faults after which a VM can be migrated. Of the others, some end the worker or keep it from the end of its requests,
+and ``device`` is of VMs on a GPU, which cannot be migrated."""
+
+
+def why_policy_fails(policy: PolicyConfig) -> str:
+    """Reason why a policy can never do what it is for, whatever VMs there are; "" if it can."""
+    if policy.target.startswith("pes:"):
+        try:
+            selector.numbers(policy.target.removeprefix("pes:"))
+        except SelectorError as error:
+            return f"target is {policy.target!r}; allowed: pes: and {error}"
+    if policy.action != "migrate":
+        return f"target is {policy.target!r}; allowed: with the action migrate" if policy.target else ""
+    if not set(policy.kinds) & set(MIGRATING_KINDS):
+        return (
+            f"action is migrate, which never works for the kinds {', '.join(policy.kinds)}; allowed: with one of "
+            f"{', '.join(MIGRATING_KINDS)}, or the action reset"
+        )
+    if policy.target and not policy.target.startswith(("pes:", *_MOVABLE_GPUS, *_MOVABLE_UUIDS)):
+        return f"target is {policy.target!r}, a GPU: {why_stays('cuda')}, with a target such as pes:0-3, or none"
+    chosen = selector.parse(policy.selector)
+    if not chosen.matches_gpu(*_MOVABLE_GPUS) and not chosen.gpu.startswith(_MOVABLE_UUIDS):
+        return f"selector is {policy.selector!r}, and action is migrate: {why_stays('cuda')}"
+    return ""
+
+
+_MOVABLE_GPUS: Final = ("cpu", "null")
+"""Names of GPUs, in selectors, from and to which VMs can be migrated."""
+_MOVABLE_UUIDS: Final = ("CPU-",)
+"""Begins of the UUIDs of such GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +187,9 @@ def _policies(problems: Problems, path: str, at: Located) -> tuple[PolicyConfig,
         elif table["name"] in found:
             problems.note(item.line, f"{path}.{index}.name is {table['name']!r} again; allowed: each name once")
         else:
-            found[table["name"]] = PolicyConfig(**table)
+            found[table["name"]] = policy = PolicyConfig(**table)
+            if wrong := why_policy_fails(policy):
+                problems.note(item.line, f"{path}.{index}: {wrong}")
     return tuple(found.values())
 
 

@@ -17,13 +17,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT
 from vhost_backend.config.control import ControlConfig, parse_control
-from vhost_backend.config.engine import EngineConfig, parse_engine
+from vhost_backend.config.engine import EngineConfig, parse_engine, why_stays
 from vhost_backend.cores import lists
 from vhost_backend.cores.pool import OwnCores
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.users import DEFAULT_RANGE, MAX_ID, UserRange
+from virtio_proto.control import selector
 from virtio_proto.schema import LIMITS
 from virtio_proto.yaml_values import (
     MIB,
@@ -301,7 +302,19 @@ def _vms(
     rows = {name: Located(empty, row.line) if row.value is None else row for name, row in at.value.items()}
     vms = tuple(_vm(problems, name, _merged(defaults, row)) for name, row in rows.items())
     _check_own(problems, vms, rows, control)
+    _check_policies(problems, at.line, vms, control)
     return vms
+
+
+def _check_policies(problems: Problems, line: int, vms: tuple[VmConfig, ...], control: ControlConfig) -> None:
+    """Checks that no policy is to migrate a VM that cannot be migrated. What an engine `auto` becomes is not known yet."""
+    for policy in control.policies:
+        if policy.action == "migrate":
+            chosen = selector.parse(policy.selector)
+            for vm in vms:
+                if (stays := why_stays(vm.engine.kind)) and chosen.matches_vm(vm.name):
+                    what = f"control.policies: {policy.name} is to migrate vms.{vm.name}: {stays}; or another action or selector"
+                    problems.note(line, what)
 
 
 def _check_own(

@@ -28,6 +28,8 @@ from virtio_proto.yaml_values import (
 
 EngineName: TypeAlias = Literal["auto", "cpu", "null", "cuda"]
 ENGINES: Final = ("auto", "cpu", "null", "cuda")
+CANNOT_MIGRATE: Final[tuple[EngineName, ...]] = ("cuda",)
+"""Engines whose VMs cannot be migrated, as their workers cannot save and load their state yet."""
 MAX_DEVICES: Final = 64
 MIG_PREFIX: Final = "MIG-"
 
@@ -48,6 +50,14 @@ class EngineConfig:
 
     kind: EngineName = "auto"
     options: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def why_stays(kind: EngineName) -> str:
+    """Reason why VMs on an engine can never be migrated; "" if they can."""
+    if kind not in CANNOT_MIGRATE:
+        return ""
+    others = " and ".join(name for name in ENGINES if name not in (*CANNOT_MIGRATE, "auto"))
+    return f"VMs on the engine {kind} cannot be migrated yet; allowed: VMs on the engines {others}"
 
 
 def parse_engine(problems: Problems, path: str, at: Located) -> EngineConfig:

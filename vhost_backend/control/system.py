@@ -178,7 +178,7 @@ def policy_actions(migrations: MigrationService) -> dict[str, Action]:
 def target_of(text: str) -> tuple[str | None, tuple[int, ...] | None]:
     """Target of a policy's migration, as (GPU, processing elements).
 
-    It is a GPU's number or UUID, or ``pes:0-3``; "" lets the daemon choose the least loaded GPU.
+    It is a GPU's number or UUID, or ``pes:0-3``; "" leaves the VM on its GPU, with as many elements as it has.
     """
     if text.startswith("pes:"):
         try:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.control import ControlConfig
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
-from vhost_backend.config.engine import EngineConfig
+from vhost_backend.config.engine import EngineConfig, why_stays
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import DeviceError, GuestMarked, VmConnected, VmDisconnected
 from vhost_backend.control.host.gpu_events import GpuWatch
@@ -148,6 +148,7 @@ class DaemonVm:
             compiling=vm.compiling,
             compilations={"compiled": done.compiled, "cached": done.cached, "failed": done.failed},
             compile_ns=done.taken_ns,
+            stays=why_stays(vm.config.engine.kind if choice is None else choice.engine),
             unseen="" if choice is None else choice.unseen,
             origin=self._roster.origin(self.name),
             problem=self._served.problem,
@@ -202,6 +203,8 @@ class DaemonVm:
         source = self._vm.choice
         if source is None or not self._vm.is_connected:
             raise MigrationRefusedError(f"{self.name} has no guest; allowed: a VM that runs")
+        if stays := why_stays(source.engine):  # before a target is looked for, which may be missing for another reason
+            raise MigrationRefusedError(stays)
         target = await self._elsewhere(source, gpu, pes)
         try:
             return await self._vm.migrate(target, progress=progress)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from vhost_backend.config.daemon import VmConfig
+from vhost_backend.config.engine import why_stays
 from vhost_backend.daemon import worker_messages
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.errors import HostError
@@ -50,8 +51,6 @@ MAKE_WAY_S: Final = 0.03
 """Longest time that a message of the frontend waits for a pause to end by itself."""
 MOST_OTHER_BYTES: Final = 1 << 30
 """Limit for programs, their variables and tables; the VM's quota is the limit for the guest's allocations."""
-CANNOT_MIGRATE: Final = ("cuda",)
-"""Engines that cannot save and load yet: refused before a second worker takes memory of the GPU."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 State: TypeAlias = Literal["starting", "quiescing", "copying", "restoring", "done", "failed"]
@@ -344,14 +343,14 @@ def check_target(config: VmConfig, source: Choice, target: Choice) -> None:
 
     :raise MigrationError: `target` is not allowed, or the engine cannot be migrated.
     """
+    if stays := why_stays(source.engine):
+        raise MigrationError(stays)
     if target.problem:
         raise MigrationError(target.problem)
     if target.engine != source.engine:
         raise MigrationError(
             f"from the engine {source.engine} to {target.engine}; allowed: to the same engine elsewhere"
         )
-    if source.engine in CANNOT_MIGRATE:
-        raise MigrationError(f"VMs on the engine {source.engine} cannot be migrated yet")
     most = config.quota.pes or os.cpu_count() or 1
     if target.gpu is None and not 1 <= target.pes <= most:
         raise MigrationError(f"{target.pes} processing elements; allowed: 1..{most}, the VM's quota")

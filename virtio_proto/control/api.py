@@ -318,7 +318,7 @@ class PolicyInfo(TypedDict):
     window_s: float
     action: PolicyAction
     target: NotRequired[str]
-    """Target of ``migrate``: a GPU or processing elements; absent: the least loaded."""
+    """Target of ``migrate``: processing elements such as ``pes:0-3``, or ``cpu``; absent: as many elements as the VM has."""
 
 
 class MigrationInfo(TypedDict):

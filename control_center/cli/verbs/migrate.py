@@ -1,5 +1,5 @@
 """Migrates a VM to another GPU or other processing elements (PEs) without the guest noticing, confines it to some of
-its PEs, or balances the load of all VMs.
+its PEs, or balances the load of all VMs. VMs on a GPU cannot be migrated or confined yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from virtio_proto.control.verbs.migrations import Balance, Confine, Migrate, Mig
 
 EXAMPLES: Final = """\
   vgcctl migrate                               migrations, done and under way
-  vgcctl migrate web1 --to gpu=1               to another GPU
   vgcctl migrate h1/web1 --to pe=0-3           to other PEs
   vgcctl migrate web1 --confine 0-3            run on these PEs from the next block on; all: on all again
   vgcctl migrate --balance                     propose migrations; with --apply: make them

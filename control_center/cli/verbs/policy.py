@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--count", type=positive, default=1, metavar="N", help="faults that trigger it (default: 1)")
     one.add_argument("--window", type=length_s, default=60.0, metavar="TIME", help="time for them (default: 60s)")
     one.add_argument("--action", dest="what", choices=POLICY_ACTIONS, default="alert")
-    one.add_argument("--target", help="migrate: a GPU, or PEs as pes:0-3 (default: the least loaded GPU)")
+    one.add_argument("--target", help="migrate: PEs as pes:0-3 (default: as many as the VM has)")
     remove = action("rm", "remove a policy")
     remove.add_argument("name")
     for each in (listing, setting, one, remove):

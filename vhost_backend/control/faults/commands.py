@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vhost_backend.config.control import PolicyConfig
+from vhost_backend.config.control import PolicyConfig, why_policy_fails
 from vhost_backend.control.api.commands import Caller, Handler
 from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.control.event_bus import EventBus
@@ -86,9 +86,24 @@ class FaultCommands:
     async def _set_policies(self, caller: Caller, asked: SetPolicies.Request) -> PolicyList:
         if caller.peer.vms is not None:
             raise RefusedError("denied", "set_policies is about all VMs; allowed: a token without vms")
-        self._watch.policies.replace([_policy(fields) for fields in asked.policies])
+        policies = [_policy(fields) for fields in asked.policies]
+        for policy in policies:
+            if wrong := why_policy_fails(policy) or self._why_stays(policy):
+                raise RefusedError("malformed", f"policy {policy.name}: {wrong}")
+        self._watch.policies.replace(policies)
         self._watch.look_for_hung()
         return {"policies": [policy.info() for policy in self._watch.policies.all]}
+
+    def _why_stays(self, policy: PolicyConfig) -> str:
+        """Reason why a VM that a policy is to migrate cannot be; "" if they all can."""
+        if policy.action != "migrate":
+            return ""
+        chosen = parse(policy.selector)
+        for side in self._registry.sides.values():
+            facts = side.vm.facts()
+            if facts.stays and chosen.matches_vm(side.name) and chosen.matches_gpu(*facts.gpu_names or ("",)):
+                return f"it is to migrate {side.name}: {facts.stays}; or another action or selector"
+        return ""
 
     async def _snapshot(self, caller: Caller, asked: TakeSnapshot.Request) -> SnapshotInfo:
         selector = asked.chosen

@@ -79,6 +79,8 @@ class VmFacts:
     usable_pes: int | None = None
     """Number of processing elements that the limits which are enforced let it use; None: all."""
     quiesced: bool = False
+    stays: str = ""
+    """Reason why the VM can never be migrated; "" if it can."""
     unseen: str = ""
     """Reason why the control system does not see what the VM's kernels do; "" if it does."""
     origin: VmOrigin = "file"

@@ -88,7 +88,7 @@ class LoadCommands:
             most_pes=facts.pes_quota or side.vm.channels.num_pes,
             memory_bytes=facts.memory_quota_bytes,
             demand=self._watch.meter(side.name).sustained(now_ns),
-            movable=facts.state == "ready" and side.confined_to is None and not facts.quiesced,
+            movable=facts.state == "ready" and side.confined_to is None and not (facts.quiesced or facts.stays),
             rested_ns=LONG_AGO_NS if migrated_ns is None else now_ns - migrated_ns,
         )
 

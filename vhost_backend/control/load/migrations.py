@@ -40,9 +40,11 @@ class MigrationService:
     def begin(self, side: VmSide, gpu: str | None, pes: Sequence[int] | None) -> MigrationInfo:
         """Starts a migration; its `MigrationInfo` and the events ``migration`` report its progress.
 
-        :raise RefusedError: "busy": the VM is not ready.
+        :raise RefusedError: "busy": the VM is not ready, or can never be migrated.
         """
         facts = side.vm.facts()
+        if facts.stays:
+            raise RefusedError("busy", f"{side.name}: {facts.stays}")
         if facts.state != "ready":
             raise RefusedError("busy", f"{side.name} is {facts.state}; allowed: to migrate a VM that is ready")
         migration = self._note(side, facts.gpu, facts.gpu if gpu is None else gpu)

@@ -46,7 +46,7 @@ class Tenant:
     demand: float | None
     """Average number of busy processing elements; None: unknown, so the VM is not migrated."""
     movable: bool = True
-    """True if the VM may migrate: it is ready, not confined, not quiesced."""
+    """True if the VM may migrate: its engine can, and it is ready, not confined, not quiesced."""
     rested_ns: int = 1 << 62
     """Time since the VM's last migration."""
 

@@ -183,7 +183,7 @@ function policyDialog(policy, save) {
       field("In seconds", input("window_s", chosen.window_s, { type: "number", min: "0", step: "any" })),
       field(
         "Target of migrate",
-        input("target", chosen.target ?? "", { placeholder: "the least loaded" }),
+        input("target", chosen.target ?? "", { placeholder: "as many PEs as now; or pes:0-3" }),
         "a GPU, or PEs such as 0-3",
         true,
       ),
