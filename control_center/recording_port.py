@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from virtio_proto.control.api import EventPush, LoadInfo, RecordAccount, RecorderStatus, RecordsPush, SnapshotInfo
 from virtio_proto.control.selector import Selector
@@ -35,6 +35,8 @@ class RecordRow(TypedDict):
     sequence: int
     lost: int
     """Number of records that the channel had lost up to this record's batch."""
+    taken: NotRequired[int]
+    """Live records of the kind ``took`` only: bytes of input that the kernel took."""
 
 
 class EventRow(TypedDict):

@@ -46,7 +46,7 @@ def rows(host: str, push: RecordsPush, lexicon: Lexicon) -> Iterator[RecordRow]:
 
 
 def _row(host: str, push: RecordsPush, record: Record, lexicon: Lexicon) -> RecordRow:
-    return {
+    row: RecordRow = {
         "time_ns": record.time_ns + push["clock_ns"],
         "host": host,
         "gpu": push["gpu"],
@@ -61,6 +61,9 @@ def _row(host: str, push: RecordsPush, record: Record, lexicon: Lexicon) -> Reco
         "sequence": record.sequence,
         "lost": push["lost"],
     }
+    if record.kind == "took":
+        row["taken"] = len(record.payload)
+    return row
 
 
 def _torn(host: str, push: RecordsPush, text: str) -> RecordRow:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +19,8 @@ from control_center.cli.options import Arguments, common_options
 from control_center.cli.problems import OK, CommandError, MissingPackageError
 from control_center.cli.verbs import VERBS
 
+INTERRUPTED: Final = 130
+"""Exit code of a command that a signal ended before its end; of a live one, which has no other end, it is `OK`."""
 _EPILOG: Final = """\
 examples:
   vgcctl status                                  is all well, and what is allotted
@@ -109,17 +112,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from control_center.cli.output import Output
 
+    is_live = getattr(_module(given.verb), "LIVE", False)
     out = Output(as_json=getattr(given, "json", False), colour=False if hasattr(given, "no_colour") else None)
     try:
-        return asyncio.run(execute(given, out))
+        return asyncio.run(_until_ended(given, out))
     except CommandError as error:
         out.error(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
-        return OK if getattr(_module(given.verb), "LIVE", False) else 130
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return OK if is_live else INTERRUPTED
     except BrokenPipeError:  # the reader of our output has ended, such as head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+
+
+async def _until_ended(given: argparse.Namespace, out: object) -> int:
+    """Runs a command, which SIGTERM and SIGHUP end as Ctrl-C does: channels that it opened are closed. The second such
+    signal ends the program at once.
+    """
+    import asyncio
+
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def end(number: int) -> None:
+        loop.remove_signal_handler(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # else it is ignored, as under nohup
+            loop.add_signal_handler(number, end, number)
+    return await execute(given, out)
 
 
 async def execute(given: argparse.Namespace, out: object) -> int:

@@ -41,8 +41,13 @@ class Span:
 class Recordings(Protocol):
     """Recording of a control centre."""
 
-    async def recorder(self) -> Object:
-        """Extent of the recording, as `virtio_proto.control.api.RecorderStatus`."""
+    async def recorder(self) -> Object | None:
+        """Extent of the recording, as `virtio_proto.control.api.RecorderStatus`; None: not told to callers that see some
+        VMs, whose part of the recording they can read all the same.
+        """
+
+    async def visible(self) -> list[str] | None:
+        """VMs whose part of the recording the caller may read, each ``vm`` or ``host/vm``; None: all."""
 
     async def timeline(self, span: Span, bins: int) -> list[Object]: ...
     def export(self, span: Span, form: str) -> AsyncIterator[bytes]: ...

@@ -48,6 +48,9 @@ class LocalRecording:
     async def recorder(self) -> Object:
         return {**(await self._reader.state())}
 
+    async def visible(self) -> None:
+        """None: who can read the file sees all of it."""
+
     async def timeline(self, span: Span, bins: int) -> list[Object]:
         return [{**piece} for piece in await self._reader.timeline(_query(span), bins)]
 

@@ -185,11 +185,15 @@ class CentreLink:
 
     # ---- recordings ------------------------------------------------------------------------------
 
-    async def recorder(self) -> Object:
-        found = (await self.ask(Self.Request()))["recorder"]
-        if found is None:
+    async def recorder(self) -> Object | None:
+        own = await self.ask(Self.Request())
+        if own["recorder"] is None and own["vms"] is None:
             raise RefusalError("this control centre records nothing")
-        return dict(found)
+        return None if own["recorder"] is None else dict(own["recorder"])
+
+    async def visible(self) -> list[str] | None:
+        vms: list[str] | None = (await self.ask(Self.Request()))["vms"]
+        return vms
 
     async def timeline(self, span: Span, bins: int) -> list[Object]:
         return list(await self._get(list[TimelineBin], "/timeline", bins=bins, **span.parameters()))

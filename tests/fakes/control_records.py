@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.fakes.control_world import FakeVm, World
 from virtio_proto.control.api import ChannelInfo, InstanceInfo, RecordsPush, Totals
-from virtio_proto.control.records import Function, Level, Record, pack
+from virtio_proto.control.records import MAX_PAYLOAD, Function, Level, Record, pack
 
 FORMATS: Final = {0x1000: "%s: block %u done", 0x1008: "residual", 0x1010: "iteration"}
 """Texts by the addresses that records name."""
@@ -115,6 +115,15 @@ def _format(kernel: str, block: int) -> bytes:
     return struct.pack("<QQQ", 0x1000, len(text) << 32 | 16, block) + text
 
 
+def _read(channel: FakeChannel) -> Any:
+    """Records of an element that reads all of its input, if there is any, and prints the begin of it."""
+    heard, channel.heard = bytes(channel.heard), bytearray()
+    for at in range(0, len(heard), MAX_PAYLOAD):
+        yield Level.INFO, 4, heard[at : at + MAX_PAYLOAD]
+    if heard:
+        yield Level.INFO, 1, b"you said: " + heard[:1000]
+
+
 def _payloads(world: World, instance: FakeInstance, channel: FakeChannel) -> Any:
     """Records that the element makes in one tick, as (level, type, payload)."""
     vm, pe = channel.vm, channel.pe
@@ -123,10 +132,7 @@ def _payloads(world: World, instance: FakeInstance, channel: FakeChannel) -> Any
     stat = world.stat(vm, pe)
     match instance.function:
         case Function.STDIO:
-            if channel.heard:
-                heard, channel.heard = bytes(channel.heard), bytearray()
-                yield Level.INFO, 4, heard[:1024]
-                yield Level.INFO, 1, b"you said: " + heard[:1000]
+            yield from _read(channel)
             yield Level.INFO, 1, f"{world.kernel(vm)}: block {stat['blocks']}\n".encode()
         case Function.LOG:
             level = (Level.INFO, Level.INFO, Level.WARNING, Level.DEBUG, Level.ERROR)[channel.records % 5]

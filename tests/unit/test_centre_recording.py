@@ -97,9 +97,8 @@ def test_a_replay_sends_the_same_records_in_order_and_then_end(tmp_path: Path) -
                 while (message := await stream.next())["type"] != "end":
                     played.append(message)
                 records = [one for one in played if one["type"] == "record"]
-                assert [{key: one[key] for key in get_type_hints(RecordRow)} for one in records] == await rig.get(
-                    "/records"
-                )
+                fields = get_type_hints(RecordRow).keys() - {"taken"}  # of live records only
+                assert [{key: one[key] for key in fields} for one in records] == await rig.get("/records")
                 assert [one["vm"] for one in played if one.get("event") == "fault"] == ["h1-vm0", "h1-vm1"]
                 times = [one["time_ns"] for one in played]
                 assert times == sorted(times)

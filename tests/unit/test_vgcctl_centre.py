@@ -19,6 +19,7 @@ from control_center.host import HostConfig
 from control_center.recorder import StoreRecorder
 from control_center.service import running
 from tests.fakes.control_daemon import FakeDaemon
+from tests.fakes.control_verbs import Refusal
 from tests.unit.vgcctl_rig import SHAPE, Ran, ticking, until, vgcctl
 from virtio_proto.control import tokens
 
@@ -167,9 +168,36 @@ def test_an_unreachable_host_does_not_affect_commands_for_other_hosts(tmp_path: 
         sent = await cluster.run("send", "vm=h1-vm0,pe=0", "x", "--linger", "0s")
         assert (sent.code, "dead" in sent.err) == (0, False)
         added = await cluster.run("policy", "add", "hang", "vm=h1-*", "--kinds", "hung")
-        assert (added.code, added.err) == (0, "")
+        assert (added.code, [policy["name"] for policy in added_to(cluster)]) == (1, ["hang", "hang"])
+        assert "dead: nothing has changed: it is down" in added.err
+        removed = await cluster.run("policy", "rm", "hang", "--host", "h2")
+        assert (removed.code, removed.err) == (0, "")
+        removed = await cluster.run("policy", "rm", "hang")
+        assert (removed.code, added_to(cluster)) == (1, [])
 
     with_centre(tmp_path, test, gone=("dead",))
+
+
+def added_to(cluster: Cluster) -> list[Any]:
+    """Policies of all hosts."""
+    return [policy for daemon in cluster.daemons for policy in daemon.host.policies]
+
+
+def test_policy_that_one_host_refuses_is_said_to_be_on_the_others_only(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        def refuse(_fields: object) -> None:
+            raise Refusal("malformed", "policy hang: its VMs cannot be migrated")
+
+        cluster.daemons[1].host.do_set_policies = refuse  # type: ignore[method-assign,assignment]
+        added = await cluster.run("policy", "add", "hang", "--action", "migrate", "--json")
+        assert added.code == 1
+        assert [(policy["host"], policy["name"]) for policy in added.json] == [("h1", "hang")]
+        assert "h2: nothing has changed: " in added.err
+        assert "its VMs cannot be migrated" in added.err
+        refused = await cluster.run("policy", "add", "hang", "--action", "migrate", "--host", "h2")
+        assert (refused.code, "its VMs cannot be migrated" in refused.err) == (3, True)
+
+    with_centre(tmp_path, test)
 
 
 def test_hosts_that_failed_are_named(tmp_path: Path) -> None:
@@ -250,6 +278,13 @@ def test_insufficient_roles_and_expired_tokens_are_refused(tmp_path: Path, monke
         assert (refused.code, "operate" in refused.err) == (3, True)
         unknown = await cluster.run("snap", "take", "vm=h1-vm1")
         assert unknown.code == 3
+        await cluster.recorded()
+        listing = await cluster.run("replay", "--list")
+        assert (listing.code, listing.err) == (0, "")
+        assert listing.lines[0].startswith("you may see of the recording: h1-vm0, without events")
+        status = await cluster.run("status")
+        assert "recording: its extent is told to callers that see all VMs" in status.out
+        assert "the recording that is of your VMs may be read" in (await cluster.run("doctor")).out
 
     with_centre(tmp_path, test, f"{view.line()}\n{expired.line()}\n")
 

@@ -110,10 +110,25 @@ def test_send_of_a_long_file_goes_in_pieces(tmp_path: Path) -> None:
         data = bytes(range(256)) * 200
         (tmp_path / "input").write_bytes(data)
         options = ("--file", str(tmp_path / "input"), "--linger", "0", "--daemon", daemon.url)
-        ran = await vgcctl("send", "vm=h1-vm0,pe=0", *options)
+        ran = await ticking(vgcctl("send", "vm=h1-vm0,pe=0", *options), daemon)
         assert ran.code == 0
         assert b"".join(sent["data"] for sent in daemon.host.sent) == data
         assert max(len(sent["data"]) for sent in daemon.host.sent) <= 16 << 10
+
+    with_daemon(tmp_path, test)
+
+
+def test_send_that_a_kernel_does_not_read_fails_and_says_where(tmp_path: Path) -> None:
+    async def test(daemon: FakeDaemon) -> None:
+        daemon.world.vms["h1-vm0"].frozen = True
+        sending = vgcctl("send", "pe=0-1,vm=h1-*", "42", "--for", "0.5", "--linger", "0", "--daemon", daemon.url)
+        ran = await ticking(sending, daemon)
+        assert ran.code == 1
+        assert [line.partition(":")[2].partition(":")[0] for line in ran.err.splitlines()] == [
+            " h1/h1-vm0/0 has read 0 of 2 bytes",
+            " h1/h1-vm0/1 has read 0 of 2 bytes",
+        ]
+        assert not daemon.host.instances
 
     with_daemon(tmp_path, test)
 

@@ -8,6 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.control_daemon import FakeDaemon
 from tests.unit.vgcctl_rig import until, with_daemon
 
@@ -19,11 +21,12 @@ async def started(*argv: str, out: int = asyncio.subprocess.PIPE) -> asyncio.sub
     )
 
 
-def test_ctrl_c_ends_a_tail_and_closes_its_channels_without_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_tail_and_closes_its_channels_without_an_error(tmp_path: Path, number: signal.Signals) -> None:
     async def test(daemon: FakeDaemon) -> None:
         process = await started("tail", "fn=stdio", "--daemon", daemon.url)
         await until(lambda: any(verb == "subscribe" for verb, _ in daemon.asked), daemon)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = await process.communicate()
         assert (process.returncode, err) == (0, b"")
         assert ("close", {"instance": 1}) in daemon.asked

@@ -120,6 +120,8 @@ async def _recorder(link: Link) -> list[Finding]:
     except CommandError as error:
         advice = "recorder: with a url in the control centre's configuration"
         return [Finding("warning", f"no recording: {error}", advice)]
+    if state is None:
+        return [Finding("ok", "the recording that is of your VMs may be read: vgcctl replay --list")]
     problems = list(health.of_recorder(state))
     if problems:
         return [Finding("warning", f"recording at {state['url']}: {one.what}", one.remedy) for one in problems]

@@ -10,7 +10,7 @@ from typing import Final
 from control_center.cli.context import Context, positive, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
-from control_center.cli.problems import OK, RefusalError, UsageError
+from control_center.cli.problems import FAILED, OK, RefusalError, UsageError
 from control_center.cli.times import length_s
 from virtio_proto.control.api import FAULT_KINDS, POLICY_ACTIONS, TRIGGERS
 from virtio_proto.control.shapes import ShapeError, checked
@@ -56,24 +56,64 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 async def run(context: Context) -> int:
     given = context.given
-    hosts = await _hosts(context)
-    result: list[Object] = []
+    hosts, failed = await _hosts(context)
+    policies: dict[str, list[Object]] = {}
     for host in hosts:
-        before = await context.link.ask(Policies.Request(), host)
-        after = before if given.action == "ls" else await context.link.ask(_wanted(given, before), host)
-        result += [{"host": host, **policy} for policy in after]
+        try:
+            policies[host] = await context.link.ask(Policies.Request(), host)
+        except RefusalError as error:
+            failed[host] = str(error)
+    if given.action != "ls":
+        failed |= await _change(context, policies)
+    result = [{"host": host, **policy} for host, known in policies.items() for policy in known]
     context.out.rows(("host", "name", "selector", "kinds", "trigger", "count", "window_s", "action", "target"), result)
-    return OK
+    for host, why in sorted(failed.items()):
+        context.out.error(f"{host}: {'not listed' if given.action == 'ls' else 'nothing has changed'}: {why}")
+    return FAILED if failed else OK
 
 
-async def _hosts(context: Context) -> list[str]:
-    names = [host["host"] for host in await context.link.ask(Topology.Request()) if host["state"] == "up"]
+async def _change(context: Context, policies: dict[str, list[Object]]) -> dict[str, str]:
+    """Changes the policies of hosts; returns the hosts where that failed, with the reason.
+
+    :raise UsageError: a policy is wrong.
+    :raise RefusalError: no host has the policy that is to be removed, or all hosts refuse.
+    """
+    if context.given.action == "rm":
+        policies_with = {host: known for host, known in policies.items() if _has(known, context.given.name)}
+        if not policies_with and policies:
+            names = sorted({policy["name"] for known in policies.values() for policy in known})
+            raise RefusalError(f"no policy {context.given.name!r}; known: {', '.join(names) or 'none'}", "unknown")
+    else:
+        policies_with = policies
+    refused: dict[str, RefusalError] = {}
+    for host, before in policies_with.items():
+        try:
+            policies[host] = await context.link.ask(_wanted(context.given, before), host)
+        except RefusalError as error:
+            refused[host] = error
+    if refused and len(refused) == len(policies_with):
+        raise next(iter(refused.values()))
+    return {host: str(error) for host, error in refused.items()}
+
+
+def _has(policies: Sequence[Object], name: str) -> bool:
+    return any(policy["name"] == name for policy in policies)
+
+
+async def _hosts(context: Context) -> tuple[list[str], dict[str, str]]:
+    """Hosts that are meant and up, and those that are meant and not up, with the reason.
+
+    :raise RefusalError: the host that the command names is not up.
+    """
+    known = await context.link.ask(Topology.Request())
+    names = [host["host"] for host in known if host["state"] == "up"]
     wanted = context.given.host
     if wanted is None:
-        return names
+        away = {host["host"]: host for host in known if host["state"] != "up"}
+        return names, {name: f"it is {host['state']}: {host['reason']}" for name, host in away.items()}
     if wanted not in names:
         raise RefusalError(f"no host {wanted!r} is up; known: {', '.join(names)}", "unknown")
-    return [wanted]
+    return [wanted], {}
 
 
 def _wanted(given: argparse.Namespace, before: Sequence[Object]) -> Request:
@@ -104,11 +144,7 @@ def _all(given: argparse.Namespace, before: Sequence[Object]) -> list[Object]:
             }
             target = {"target": given.target} if given.target else {}
             return [*(policy for policy in before if policy["name"] != given.name), {**made, **target}]
-    rest = [policy for policy in before if policy["name"] != given.name]
-    if len(rest) == len(before):
-        names = ", ".join(policy["name"] for policy in before) or "none"
-        raise RefusalError(f"no policy {given.name!r}; known: {names}", "unknown")
-    return rest
+    return [policy for policy in before if policy["name"] != given.name]
 
 
 def _read(path: Path) -> list[Object]:

@@ -110,11 +110,16 @@ async def run_alone(given: argparse.Namespace, out: Output, asked: Target) -> in
 
 
 async def _list(out: Output, source: Recordings, span: Span, bins: int) -> None:
-    state, pieces = await source.recorder(), await source.timeline(span, bins)
+    state, pieces, vms = await source.recorder(), await source.timeline(span, bins), await source.visible()
     if out.as_json:
-        out.json({"recorder": state, "timeline": pieces})
+        out.json({"recorder": state, "timeline": pieces, "vms": vms})
         return
-    out.line(f"{state['url']}: {state['records']} records, {state['bytes']} bytes, {state['left_out']} left out")
+    if state is not None:
+        out.line(f"{state['url']}: {state['records']} records, {state['bytes']} bytes, {state['left_out']} left out")
+    if vms is not None:
+        out.line(
+            f"you may see of the recording: {', '.join(vms) or 'no VM'}, without events and commands that are of no VM"
+        )
     if not pieces:
         out.line("nothing is recorded")
         return

@@ -1,8 +1,9 @@
 """Console: sends input to kernels on processing elements (PEs), and shows what they print.
 
 Without TEXT and --file, each line typed on the terminal is sent, and the end of input (Ctrl-D), too. With TEXT or
---file, the input is sent as fast as the kernels read it. Then prints are shown until the kernels have been silent for
---linger, for at most --for. The command fails if a kernel reads nothing for --for.
+--file, the input is sent as fast as the kernels read it. Then prints are shown until all input was read and the kernels
+have been silent for --linger, for at most --for. The command fails, and says which, if a PE's kernel has not read all of
+its input by then: it reads no input, or no kernel runs there.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import contextlib
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from control_center.cli.context import Context, add_selector, opened, place
 from control_center.cli.link import Object, Wanted
 from control_center.cli.output import harmless
-from control_center.cli.problems import OK, CommandError, RefusalError, UsageError
+from control_center.cli.problems import FAILED, OK, CommandError, RefusalError, UsageError
 from control_center.cli.times import length_s
 from virtio_proto.control.api import MAX_INPUT_BYTES
 from virtio_proto.control.selector import Selector, parse
@@ -41,6 +43,8 @@ _RETRY_S: Final = 0.05
 """Pause before input for a full ring is sent again."""
 _LINES_AHEAD: Final = 256
 """Most lines that are read from standard input before they are sent."""
+Place: TypeAlias = tuple[str, str, int]
+"""A PE: host, VM and number."""
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -78,8 +82,12 @@ async def run(context: Context) -> int:
                 await console.send(b"", eof=True)
             else:
                 await console.send(data, eof=given.eof)
+            await console.all_read(given.time)
             await console.silence(given.linger, given.time)
-    return OK
+            unread = console.unread()
+    for problem in unread:
+        context.out.error(problem)
+    return FAILED if unread else OK
 
 
 def _data(given: argparse.Namespace) -> bytes | None:
@@ -154,6 +162,10 @@ class Console:
         self._context = context
         self._instances = instances
         self._on_record = on_record
+        self._sent: Counter[Place] = Counter()
+        self._taken: Counter[Place] = Counter()
+        """Bytes by PE."""
+        self._took = asyncio.Event()
         self._several = sum(len(item["channels"]) for item in instances) > 1
         self._last_s = 0.0
         self._line_start = True
@@ -188,6 +200,7 @@ class Console:
             try:
                 host, number = place(instance)
                 await self._context.link.ask(Send.Request(instance=number, data=piece, vm=vm, pe=pe, eof=eof), host)
+                self._sent[host, vm, pe] += len(piece)
                 return
             except RefusalError as error:
                 if error.kind != "busy":
@@ -215,6 +228,8 @@ class Console:
                 if message["type"] != "record" or message["fn"] != "stdio":
                     continue
                 self._last_s = asyncio.get_running_loop().time()
+                self._taken[message["host"], message["vm"], message["pe"]] += message.get("taken", 0)
+                self._took.set()
                 self._on_record(message)
                 if self._context.out.as_json:
                     self._context.out.json(message)
@@ -231,6 +246,23 @@ class Console:
             where = f"{row['vm']}/{row['pe']}| " if self._line_start else ""
             self._context.out.write(where + line)
             self._line_start = line.endswith("\n")
+
+    async def all_read(self, limit_s: float) -> None:
+        """Waits until kernels have read all that was sent, at most `limit_s`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self.unread():
+                    self._took.clear()
+                    await self._took.wait()
+
+    def unread(self) -> list[str]:
+        """A line for each PE that has not read all of its input; empty if all have. Guests may forge that they have."""
+        return [
+            f"{host}/{vm}/{pe} has read {self._taken[host, vm, pe]} of {sent} bytes: no kernel that reads input runs there, "
+            "or it waits for something else"
+            for (host, vm, pe), sent in sorted(self._sent.items())
+            if self._taken[host, vm, pe] < sent
+        ]
 
     async def silence(self, seconds: float, limit_s: float) -> None:
         """Waits until nothing was printed or sent for `seconds`, at most `limit_s`."""

@@ -52,7 +52,7 @@ async def run(context: Context) -> int:
         raise RefusalError(f"no host {wanted:.80}; there is: {there}", "unknown")
     statuses, silent = await _statuses(link)
     faults = await link.ask(Faults.Request())
-    recorder = await _recorder(link)
+    recorder, recording = await _recorder(link)
     problems = [*_problems(hosts, statuses, faults), *health.of_recorder(recorder), *await _own_problems(link, hosts)]
     if context.out.as_json:
         shown = [{**host, "status": statuses.get(host["host"])} for host in hosts]
@@ -60,7 +60,7 @@ async def run(context: Context) -> int:
         context.out.json({**about, "hosts": shown, "recorder": recorder})
     else:
         _show(context, hosts, statuses, problems)
-        context.out.line(_recording(link, recorder))
+        context.out.line(recording)
         for line in silent:
             context.out.note(f"no allotments: {line}")
     return ATTENTION if problems else OK
@@ -75,13 +75,19 @@ async def _statuses(link: Link) -> tuple[Mapping[str, Object], list[str]]:
     return answer["hosts"], failures(answer)
 
 
-async def _recorder(link: Link) -> Object | None:
+async def _recorder(link: Link) -> tuple[Object | None, str]:
+    """Extent of the recording and a line about it; None: nothing is recorded, or its extent is not told to this caller."""
     if link.recordings is None:
-        return None
+        return None, "recording: none; a control centre keeps one"
     try:
-        return await link.recordings.recorder()
+        recorder = await link.recordings.recorder()
     except RefusalError:
-        return None  # it records nothing, or not for this caller
+        return None, "recording: none"
+    if recorder is None:
+        return None, "recording: its extent is told to callers that see all VMs; vgcctl replay --list shows your part"
+    free = "" if recorder["free_bytes"] is None else f", {size(recorder['free_bytes'])} free"
+    extent = f"{recorder['records']} records, {size(recorder['bytes'])}{free}{over(recorder)}"
+    return recorder, f"recording: {recorder['url']}, {extent}"
 
 
 async def _own_problems(link: Link, hosts: Sequence[Object]) -> list[Problem]:
@@ -182,17 +188,6 @@ def _enforcement(host: Object, status: Object) -> str:
     weights = {_WEIGHTS.get(vm.get("weight_of", ""), "") for vm in host["vms"]} - {""}
     weight = f"; weight counts for {' or '.join(sorted(weights))}" if weights else ""
     return f"of each process by itself: address space, threads, files; no control groups ({why}){weight}"
-
-
-def _recording(link: Link, recorder: Object | None) -> str:
-    if link.recordings is None:
-        return "recording: none; a control centre keeps one"
-    if recorder is None:
-        return "recording: none"
-    free = "" if recorder["free_bytes"] is None else f", {size(recorder['free_bytes'])} free"
-    return (
-        f"recording: {recorder['url']}, {recorder['records']} records, {size(recorder['bytes'])}{free}{over(recorder)}"
-    )
 
 
 def _span(length_ns: int) -> str:

@@ -620,6 +620,7 @@ export type RecordMessage = {
   lost: number;
   pe: number;
   sequence: number;
+  taken?: number;
   text: string;
   time_ns: number;
   type: "record";
@@ -638,6 +639,7 @@ export type RecordRow = {
   lost: number;
   pe: number;
   sequence: number;
+  taken?: number;
   text: string;
   time_ns: number;
   vm: string;
