@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import Final, NotRequired, TypedDict
+from collections.abc import Container, Iterable, Iterator
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from control_center.scope import Scope
 from virtio_proto.control.api import PeState, SnapshotInfo
@@ -34,29 +34,39 @@ class SnapshotSummary(TypedDict):
     """Largest of the hosts' skews."""
 
 
+ChangeKind: TypeAlias = Literal["hung", "stuck", "silent", "gone", "appeared", "other kernel", "next launch", "further"]
+"""Difference of a PE: it hangs now; it is busy with the same block of the same launch as before; it did not answer; it is
+not there any more; it is new; it runs another kernel or none; another launch of the same kernel; another block, or it
+hangs no more."""
+
+
 class Change(TypedDict):
-    """A PE whose state differs; `before` or `after` is null where the PE was not in that snapshot."""
+    """A PE that does something else, or is stuck; `before` or `after` is null where the PE was not in that snapshot."""
 
     host: str
     vm: str
     pe: int
+    kind: ChangeKind
     before: PeState | None
     after: PeState | None
     changed: list[str]
-    """Fields that differ, except the time of the snapshot."""
-    stuck: bool
-    """True if the PE is busy with the same block of the same launch as before."""
+    """Fields that differ, of kernel, launch, block and hung; empty: the PE is stuck."""
 
 
 class SnapshotDiff(TypedDict):
+    """Difference of two snapshots. Each PE of either counts once: as changed, stuck, or idle as before."""
+
     a: int
     b: int
     elapsed_ns: int
+    changed: int
+    """Number of PEs that do something else: kernel, launch, block or hung differ, or one of the snapshots lacks the PE."""
+    stuck: int
+    """Number of PEs that are busy with the same block of the same launch, and not newly hung."""
     same: int
     """Number of PEs that are idle as before."""
     changes: list[Change]
-    silent_before: NotRequired[list[str]]
-    silent_after: NotRequired[list[str]]
+    """PEs that are changed or stuck, by host, VM and number."""
 
 
 class SnapshotStore:
@@ -131,23 +141,26 @@ def summary(snapshot: Snapshot) -> SnapshotSummary:
 
 # ---- difference ----------------------------------------------------------------------------------
 
-_FIELDS: Final = ("gpu", "kernel", "launch", "block", "warps", "since_ns", "last_record_ns", "hung")
+COMPARED: Final = ("kernel", "launch", "block", "hung")
+"""Fields whose difference is a change: what a PE does. Times, warps and the last record differ at each look."""
 _Place = tuple[str, str, int]
 
 
 def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
     """Difference of two snapshots: the PEs that changed, and the busy PEs that are stuck."""
-    old, new = dict(_elements(before)), dict(_elements(after))
-    found = [_change(place, old.get(place), new.get(place)) for place in sorted(old.keys() | new.keys())]
-    changes = [change for change in found if change["changed"] or change["stuck"]]
+    old, new, silent = dict(_elements(before)), dict(_elements(after)), set(_silent(after))
+    places = sorted(old.keys() | new.keys())
+    found = [_change(place, old.get(place), new.get(place), silent) for place in places]
+    changes = [change for change in found if change is not None]
+    stuck = sum(change["kind"] == "stuck" for change in changes)
     return {
         "a": before["id"],
         "b": after["id"],
         "elapsed_ns": after["time_ns"] - before["time_ns"],
+        "changed": len(changes) - stuck,
+        "stuck": stuck,
         "same": len(found) - len(changes),
         "changes": changes,
-        "silent_before": list(_silent(before)),
-        "silent_after": list(_silent(after)),
     }
 
 
@@ -161,12 +174,27 @@ def _silent(snapshot: Snapshot) -> Iterable[str]:
     return (f"{host}/{name}" for host, info in snapshot["hosts"].items() for name in info["silent"])
 
 
-def _change(place: _Place, before: PeState | None, after: PeState | None) -> Change:
+def _change(place: _Place, before: PeState | None, after: PeState | None, silent: Container[str]) -> Change | None:
     host, vm, pe = place
-    stuck = False
     if before is None or after is None:
-        changed = list(_FIELDS)
+        changed = list(COMPARED)
     else:
-        changed = [name for name in _FIELDS if before.get(name) != after.get(name)]
-        stuck = after["kernel"] is not None and not {"kernel", "launch", "block"} & set(changed)
-    return {"host": host, "vm": vm, "pe": pe, "before": before, "after": after, "changed": changed, "stuck": stuck}
+        changed = [name for name in COMPARED if before.get(name) != after.get(name)]
+    if not changed and after is not None and after["kernel"] is None:
+        return None
+    kind = _kind(before, after, changed, is_silent=f"{host}/{vm}/{pe}" in silent)
+    return {"host": host, "vm": vm, "pe": pe, "kind": kind, "before": before, "after": after, "changed": changed}
+
+
+def _kind(before: PeState | None, after: PeState | None, changed: list[str], *, is_silent: bool) -> ChangeKind:
+    if after is None:
+        return "silent" if is_silent else "gone"
+    if before is None:
+        return "appeared"
+    if not changed:
+        return "stuck"
+    if after["hung"] and not before["hung"]:
+        return "hung"
+    if "kernel" in changed:
+        return "other kernel"
+    return "next launch" if "launch" in changed else "further"

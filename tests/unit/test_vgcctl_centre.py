@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from control_center import address
@@ -130,7 +131,14 @@ def test_stat_fault_and_snap_cover_all_hosts(tmp_path: Path) -> None:
         assert {item["id"] for item in listing.json} == {taken.json["id"], again.json["id"]}
         shown = await cluster.run("snap", "show", str(taken.json["id"]))
         assert "100 % answered" in shown.out
-        assert (await cluster.run("snap", "diff", str(taken.json["id"]), str(again.json["id"]))).code == 0
+        pair = (str(taken.json["id"]), str(again.json["id"]))
+        compared = await cluster.run("snap", "diff", *pair, "--json")
+        assert compared.code == 0, compared.err
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{cluster.url.rstrip(chr(47))}/api/v1/snapshots/{pair[0]}/diff/{pair[1]}") as of_the_page,
+        ):
+            assert compared.json == await of_the_page.json()
         assert (await cluster.run("snap", "show", "99")).code == 3
 
     with_centre(tmp_path, test)

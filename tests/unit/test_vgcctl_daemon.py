@@ -185,14 +185,22 @@ def test_snap_is_taken_kept_and_compared(tmp_path: Path) -> None:
         ran = await vgcctl("snap", "take", "vm=h1-vm0", "--save", first, "--daemon", daemon.url)
         assert "100 % answered" in ran.out
         same = await vgcctl("snap", "diff", first, first, "--daemon", daemon.url)
-        assert "4 elements unchanged" in same.out
+        kernels = [pe["kernel"] for pe in read_json(first)["hosts"]["h1"]["pes"]]
+        stuck = len(kernels) - kernels.count(None)
+        assert f"0 changed, {stuck} stuck, {4 - stuck} idle as before" in same.out
         changed = read_json(first)
         changed["hosts"]["h1"]["pes"][1]["kernel"] = "other"
         del changed["hosts"]["h1"]["pes"][3]
         write_json(second, changed)
         ran = await vgcctl("snap", "diff", first, second, "--json", "--daemon", daemon.url)
-        assert [(change["pe"], change["what"]) for change in ran.json] == [(1, "changed"), (3, "gone")]
-        assert ran.json[0]["kernel"][1] == "other"
+        assert [(one["pe"], one["kind"]) for one in ran.json["changes"] if one["kind"] != "stuck"] == [
+            (1, "other kernel"),
+            (3, "gone"),
+        ]
+        assert (ran.json["changed"], ran.json["changes"][1]["after"]["kernel"]) == (2, "other")
+        shown = await vgcctl("snap", "diff", first, second, "--daemon", daemon.url)
+        assert "-> other" in shown.out
+        assert "2 changed, " in shown.out
         refused = await vgcctl("snap", "list", "--daemon", daemon.url)
         assert refused.code == 2
         assert "control centre" in refused.err

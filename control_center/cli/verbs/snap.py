@@ -8,14 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 from control_center.cli.context import Context, failures, positive, selector
 from control_center.cli.link import Object
 from control_center.cli.options import add_actions
 from control_center.cli.output import cell, date, duration
 from control_center.cli.problems import OK, UsageError
-from virtio_proto.control.verbs.faults import TakeSnapshot
+from control_center.snapshots import COMPARED, Change, diff
+from virtio_proto.control.api import SnapshotInfo
+from virtio_proto.control.shapes import checked
+from virtio_proto.control.verbs.base import HostError
+from virtio_proto.control.verbs.faults import Snapshot, TakeSnapshot
 
 EXAMPLES: Final = """\
   vgcctl snap take vm=web1                    a snapshot of a VM
@@ -25,7 +29,6 @@ EXAMPLES: Final = """\
   vgcctl snap diff 3 4                        from files: vgcctl snap diff before.json after.json
 """
 _COLUMNS: Final = ("host", "vm", "pe", "kernel", "launch", "block", "warps", "running_for", "hung")
-_COMPARED: Final = ("kernel", "launch", "block", "hung")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -87,13 +90,18 @@ async def _get(context: Context, name: str) -> Object:
     return _read(Path(name))
 
 
+class _Kept(TypedDict):
+    """File of ``snap take --save``, as far as it is read."""
+
+    hosts: dict[str, SnapshotInfo]
+    failed: list[HostError]
+
+
 def _read(path: Path) -> Object:
     try:
-        found = json.loads(path.read_text())
+        found: Object = checked(json.loads(path.read_text()), _Kept, "")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}; allowed: a snapshot's number, or a file of `snap take --save`") from None
-    if not isinstance(found, dict) or not isinstance(found.get("hosts"), dict):
-        raise UsageError(f"{path} holds no snapshot; allowed: a file of `snap take --save`")
     return found
 
 
@@ -120,35 +128,28 @@ def _since(pe: Object) -> str | None:
     return duration(pe["at_ns"] - pe["since_ns"]) if pe["kernel"] and pe["since_ns"] else None
 
 
-def difference(first: Object, second: Object) -> list[Object]:
-    """PEs that do something else in `second`, with what they did in `first`."""
-    before, after = _elements(first), _elements(second)
-    changes: list[Object] = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        changed = {
-            name: [_value(old, name), _value(new, name)] for name in _COMPARED if _value(old, name) != _value(new, name)
-        }
-        if changed or (old is None) != (new is None):
-            host, vm, pe = key
-            what = "gone" if new is None else "new" if old is None else "changed"
-            changes.append({"host": host, "vm": vm, "pe": pe, "what": what, **changed})
-    return changes
-
-
-def _value(pe: Object | None, name: str) -> Any:
-    return None if pe is None else pe[name]
-
-
 def _show_diff(context: Context, first: Object, second: Object) -> None:
-    changes = difference(first, second)
+    found = diff(_compared(first), _compared(second))
     if context.out.as_json:
-        context.out.json(changes)
+        context.out.json(found)
         return
-    rows = [
-        {key: " -> ".join(map(cell, value)) if isinstance(value, list) else value for key, value in row.items()}
-        for row in changes
-    ]
-    context.out.rows(("host", "vm", "pe", "what", *_COMPARED), rows)
-    same = len(_elements(second)) - sum(change["what"] != "gone" for change in changes)
-    context.out.line(f"{same} elements unchanged")
+    context.out.rows(
+        ("host", "vm", "pe", "what", *COMPARED),
+        [{**change, "what": change["kind"], **_both(change)} for change in found["changes"]],
+    )
+    context.out.line(f"{found['changed']} changed, {found['stuck']} stuck, {found['same']} idle as before")
+
+
+def _compared(found: Object) -> Snapshot:
+    """Snapshot with what `diff` needs; those of files and of daemons have no number and only their hosts' times."""
+    time_ns = max((info["time_ns"] for info in found["hosts"].values()), default=0)
+    return cast("Snapshot", {"time_ns": time_ns, **found, "id": found.get("id") or 0})
+
+
+def _both(change: Change) -> Object:
+    """Fields of a PE that differ, as ``before -> after``."""
+    before, after = change["before"], change["after"]
+    return {
+        name: " -> ".join(cell(None if state is None else state[name]) for state in (before, after))  # type: ignore[literal-required]  # its fields
+        for name in change["changed"]
+    }

@@ -169,14 +169,14 @@ export type CentreInfo = {
   version: string;
 };
 
-/** A PE whose state differs; `before` or `after` is null where the PE was not in that snapshot. */
+/** A PE that does something else, or is stuck; `before` or `after` is null where the PE was not in that snapshot. */
 export type Change = {
   after: PeState | null;
   before: PeState | null;
   changed: string[];
   host: string;
+  kind: "appeared" | "further" | "gone" | "hung" | "next launch" | "other kernel" | "silent" | "stuck";
   pe: number;
-  stuck: boolean;
   vm: string;
 };
 
@@ -755,14 +755,15 @@ export type Snapshot = {
   time_ns: number;
 };
 
+/** Difference of two snapshots. Each PE of either counts once: as changed, stuck, or idle as before. */
 export type SnapshotDiff = {
   a: number;
   b: number;
+  changed: number;
   changes: Change[];
   elapsed_ns: number;
   same: number;
-  silent_after?: string[];
-  silent_before?: string[];
+  stuck: number;
 };
 
 /** Snapshot of processing elements: what each did at one moment. */

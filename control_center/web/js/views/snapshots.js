@@ -6,8 +6,6 @@
 /** @import { View } from "./index.js" */
 /** @typedef {"hung" | "silent" | "running" | "idle"} State */
 /** @typedef {Omit<PeState, "hung"> & { host: string, state: State }} Row PE of a snapshot */
-/** @typedef {"hung" | "stuck" | "silent" | "gone" | "appeared" | "other kernel" | "next launch" | "further"} Kind */
-/** @typedef {Change & { kind: Kind }} DiffRow */
 /**
  * @typedef {object} Shown
  * @property {SnapshotSummary[]} list all snapshots, newest first
@@ -281,8 +279,6 @@ const COLUMNS = [
  * @param {SnapshotDiff} diff
  */
 function diffPanel(a, b, diff) {
-  const silent = new Set(diff.silent_after ?? []);
-  const rows = diff.changes.map((row) => ({ ...row, kind: kindOf(row, silent) }));
   const table = new Table({
     label: "Changes",
     key: place,
@@ -290,8 +286,7 @@ function diffPanel(a, b, diff) {
     sort: [1, 1],
     empty: empty("No difference", "Every PE is idle in both."),
   });
-  table.update(rows);
-  const stuck = rows.filter((row) => row.stuck).length;
+  table.update(diff.changes);
   return h(
     "section.panel.diff",
     null,
@@ -303,8 +298,8 @@ function diffPanel(a, b, diff) {
       h(
         "div.tools",
         null,
-        pill(`${rows.length} changed`, "info"),
-        stuck ? pill(`${stuck} stuck`, "bad") : null,
+        pill(`${diff.changed} changed`, "info"),
+        diff.stuck ? pill(`${diff.stuck} stuck`, "bad") : null,
         pill(`${diff.same} idle as before`),
       ),
     ),
@@ -312,24 +307,10 @@ function diffPanel(a, b, diff) {
   );
 }
 
-/** @type {{ [K in Kind]?: string }} */
+/** @type {{ [K in Change["kind"]]?: string }} */
 const CHANGES = { hung: "bad", stuck: "bad", silent: "warn", gone: "warn", appeared: "ok" };
-/** @type {Kind[]} */
+/** @type {Change["kind"][]} */
 const RANK = ["hung", "stuck", "silent", "gone", "appeared", "other kernel", "next launch", "further"];
-
-/**
- * @param {Change} row
- * @param {Set<string>} silent
- * @returns {Kind}
- */
-function kindOf(row, silent) {
-  if (!row.after) return silent.has(place(row)) ? "silent" : "gone";
-  if (!row.before) return "appeared";
-  if (row.after.hung && !row.before.hung) return "hung";
-  if (row.stuck) return "stuck";
-  if (row.changed.includes("kernel")) return "other kernel";
-  return row.changed.includes("launch") ? "next launch" : "further";
-}
 
 /** @param {PeState | null} state */
 const doing = (state) =>
@@ -338,7 +319,7 @@ const doing = (state) =>
     : state.kernel
       ? `${state.kernel} · launch ${state.launch} · block ${state.block}`
       : h("span.faint", null, "idle");
-/** @type {Column<DiffRow>[]} */
+/** @type {Column<Change>[]} */
 const DIFF = [
   { title: "PE", value: place, class: "mono" },
   {
