@@ -66,6 +66,8 @@ def load_of(host: Host, load: LoadInfo, scope: Scope, selector: Selector | None)
         "host": whole,
         "gpus": gpus if scope.is_all else {},
         "vms": vms,
+        "gpu_pes_used": {gpu: load["gpu_pes_used"].get(gpu, 0.0) for gpu in gpus} if scope.is_all else {},
+        "vm_pes_used": {vm: load["vm_pes_used"].get(vm, 0.0) for vm in there},
         "pes": {vm: load["pes"][vm] for vm in there},
     }
 

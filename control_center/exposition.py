@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from virtio_proto.control.figures import help_of
+
 Kind = Literal["gauge", "counter"]
 
 METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
@@ -50,7 +52,8 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_gpu_pes_allotted": ("gauge", "Processing elements that the quotas of the GPU's VMs add up to."),
     "vgc_gpu_memory_allotted_bytes": ("gauge", "Memory that the quotas of the GPU's VMs add up to."),
     "vgc_gpu_vms": ("gauge", "VMs that may use the GPU."),
-    "vgc_gpu_utilization_ratio": ("gauge", "Part of the last second in which the GPU was busy."),
+    "vgc_gpu_pes_used": ("gauge", help_of("vgc_gpu_pes_used")),
+    "vgc_gpu_utilization_ratio": ("gauge", help_of("vgc_gpu_utilization_ratio")),
     "hw_gpu_utilization_ratio": ("gauge", "hw.gpu.utilization: fraction of time spent in a specific task."),
     "hw_gpu_memory_limit_bytes": ("gauge", "hw.gpu.memory.limit: size of the GPU memory."),
     "hw_gpu_memory_usage_bytes": ("gauge", "hw.gpu.memory.usage: GPU memory used by the VMs."),
@@ -59,7 +62,7 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_vm_pes": ("gauge", "Processing elements that the VM's work may run on."),
     "vgc_vm_memory_used_bytes": ("gauge", "Device memory that the VM has allocated."),
     "vgc_vm_memory_quota_bytes": ("gauge", "Device memory that the VM may allocate."),
-    "vgc_vm_pes_used": ("gauge", "Processing elements that the VM kept busy, mean of the last second."),
+    "vgc_vm_pes_used": ("gauge", help_of("vgc_vm_pes_used")),
     "vgc_vm_memory_peak_bytes": ("gauge", "Most device memory that the VM has held since its worker's start."),
     "vgc_vm_limits_exceeded": ("gauge", "1 for each limit that was lowered below the VM's use."),
     "vgc_vm_limits_pending": ("gauge", "1 for each limit that was changed and does not hold yet."),
@@ -84,27 +87,27 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_vm_gpu_held_seconds_total": ("counter", "Time for which launches of the VM were held: not its turn."),
     "vgc_vm_gpu_shared_seconds_total": ("counter", "GPU time of the VM while other VMs of the GPU had work."),
     "vgc_vm_gpu_shared_of_seconds_total": ("counter", "GPU time of all VMs of the GPU in the same time."),
-    "vgc_vm_channels": ("gauge", "Open channels to the VM's processing elements."),
+    "vgc_vm_channels": ("gauge", help_of("vgc_vm_channels")),
     "vgc_vm_worker_generation": ("gauge", "How often the VM's worker was started."),
-    "vgc_vm_utilization_ratio": ("gauge", "Mean part of the last second in which the VM's PEs were busy."),
+    "vgc_vm_utilization_ratio": ("gauge", help_of("vgc_vm_utilization_ratio")),
     "vgc_vm_pe_utilization_min_ratio": ("gauge", "Utilisation of the VM's least busy PE."),
     "vgc_vm_pe_utilization_median_ratio": ("gauge", "Median utilisation of the VM's PEs."),
     "vgc_vm_pe_utilization_max_ratio": ("gauge", "Utilisation of the VM's busiest PE."),
     "vgc_faults_total": ("counter", "Faults of a kind, including those that were cleared."),
     "vgc_faults_open": ("gauge", "Faults of a kind that are not cleared."),
-    "vgc_pe_utilization_ratio": ("gauge", "Busy part of the PE's time since its channel was opened."),
+    "vgc_pe_utilization_ratio": ("gauge", help_of("vgc_pe_utilization_ratio")),
     "vgc_pe_blocks_total": ("counter", "Blocks that the PE has run."),
     "vgc_pe_warps_total": ("counter", "Warps that the PE has run."),
     "vgc_pe_launches_total": ("counter", "Launches of which the PE has run blocks."),
-    "vgc_pe_busy_seconds_total": ("counter", "Time in which the PE ran blocks."),
-    "vgc_pe_stall_seconds_total": ("counter", "Time in which the PE waited inside of blocks."),
+    "vgc_pe_busy_seconds_total": ("counter", help_of("vgc_pe_busy_seconds_total")),
+    "vgc_pe_stall_seconds_total": ("counter", help_of("vgc_pe_stall_seconds_total")),
     "vgc_pe_counter_total": ("counter", "A kernel's own counter (vgc_count)."),
     "vgc_pe_gauge": ("gauge", "A kernel's own gauge (vgc_gauge)."),
     "vgc_pe_series_left_out": ("gauge", "PEs beyond max_pe_series, which have no series of their own."),
     "vgc_host_instances": ("gauge", "Open instances of a function."),
     "vgc_control_cpu_ratio": ("gauge", "Part of one CPU that the daemon's control system uses."),
     "vgc_control_memory_bytes": ("gauge", "Memory of the daemon's control system."),
-    "vgc_control_channels": ("gauge", "Open channels of the host."),
+    "vgc_control_channels": ("gauge", help_of("vgc_control_channels")),
     "vgc_control_records_per_second": ("gauge", "Records per second taken from the host's devices."),
     "vgc_control_records_lost_total": ("counter", "Records dropped because a channel was full."),
     "vgc_control_cost_ratio": ("gauge", "Part of the VM's PEs' time that making records takes."),

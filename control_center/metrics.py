@@ -144,6 +144,7 @@ def _add_gpu(out: Page, host: Host, gpu: GpuInfo) -> None:
     busy = None if host.load is None else host.load["gpus"].get(gpu["gpu"])
     if busy is not None:
         out.add("vgc_gpu_utilization_ratio", busy, labels)
+        out.add("vgc_gpu_pes_used", host.load["gpu_pes_used"].get(gpu["gpu"], 0.0), labels)  # type: ignore[index]  # else no load of it
         out.add("hw_gpu_utilization_ratio", busy, hardware)
 
 
@@ -173,7 +174,7 @@ def _add_vm(out: Page, host: Host, vm: VmInfo) -> None:
     if host.load is None or vm["vm"] not in host.load["vms"]:
         return
     out.add("vgc_vm_utilization_ratio", host.load["vms"][vm["vm"]], labels)
-    out.add("vgc_vm_pes_used", host.load["vms"][vm["vm"]] * vm["pes"], labels)
+    out.add("vgc_vm_pes_used", host.load["vm_pes_used"].get(vm["vm"], 0.0), labels)
     if busy := host.load["pes"].get(vm["vm"]):
         out.add("vgc_vm_pe_utilization_min_ratio", min(busy) / _FULL, labels)
         out.add("vgc_vm_pe_utilization_median_ratio", median_low(busy) / _FULL, labels)
@@ -301,7 +302,7 @@ def _add_faults(out: Page, host: Host, scope: Scope, faults: list[FaultInfo]) ->
 
 
 def _add_element(out: Page, labels: _Labels, stat: PeStat) -> None:
-    out.add("vgc_pe_utilization_ratio", stat["occupancy"], labels)
+    out.add("vgc_pe_utilization_ratio", stat["busy_share"], labels)
     out.add("vgc_pe_blocks_total", stat["blocks"], labels)
     out.add("vgc_pe_warps_total", stat["warps"], labels)
     out.add("vgc_pe_launches_total", stat["launches"], labels)

@@ -60,11 +60,11 @@ class SnapshotDiff(TypedDict):
     b: int
     elapsed_ns: int
     changed: int
-    """Number of PEs that do something else: kernel, launch, block or hung differ, or one of the snapshots lacks the PE."""
+    """PEs that do something else: kernel, launch, block or hung differ, or one of the snapshots lacks the PE."""
     stuck: int
-    """Number of PEs that are busy with the same block of the same launch, and not newly hung."""
+    """PEs that are busy with the same block of the same launch, and not newly hung."""
     same: int
-    """Number of PEs that are idle as before."""
+    """PEs that are idle in both snapshots."""
     changes: list[Change]
     """PEs that are changed or stuck, by host, VM and number."""
 

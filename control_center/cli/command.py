@@ -18,6 +18,7 @@ from control_center import __version__
 from control_center.cli.options import Arguments, common_options
 from control_center.cli.problems import OK, CommandError, MissingPackageError
 from control_center.cli.verbs import VERBS
+from virtio_proto.control.figures import glossary
 
 INTERRUPTED: Final = 130
 """Exit code of a command that a signal ended before its end; of a live one, which has no other end, it is `OK`."""
@@ -66,12 +67,18 @@ def parser(verb: str | None = None) -> Arguments:
             name,
             help=text,
             description=module.__doc__,
-            epilog=f"examples:\n{module.EXAMPLES}",
+            epilog=f"examples:\n{module.EXAMPLES}{_figures(module)}",
             formatter_class=raw,
             parents=[common],
         )
         module.add(one)
     return made
+
+
+def _figures(module: ModuleType) -> str:
+    """Definitions of the figures that a verb shows."""
+    names = getattr(module, "FIGURES", ())
+    return f"\nfigures:\n{glossary(names)}" if names else ""
 
 
 def _verb_of(argv: Sequence[str]) -> str | None:

@@ -147,6 +147,6 @@ def _payloads(world: World, instance: FakeInstance, channel: FakeChannel) -> Any
                     crossed = low if value < low else high
                     yield Level.WARNING, 4, struct.pack("<Qdd", 0x1008, value, crossed)
         case Function.LOAD:
-            yield Level.CRITICAL, 1, struct.pack("<Q", int(255 * stat["occupancy"]))
+            yield Level.CRITICAL, 1, struct.pack("<Q", int(255 * stat["busy_share"]))
         case _:
             return

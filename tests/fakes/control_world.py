@@ -245,13 +245,17 @@ class World:
     def load(self, chosen: list[FakeVm]) -> LoadInfo:
         busy = {vm.name: self.busy(vm) for vm in chosen}
         vms = {name: float(values.mean()) / 255 for name, values in busy.items()}
-        gpus = {}
-        for gpu in range(self.shape.gpus):
-            those = [vms[vm.name] for vm in chosen if vm.gpu == gpu]
-            gpus[str(gpu)] = min(1.0, sum(those))
-        host = sum(gpus.values()) / max(len(gpus), 1)
-        pes = {name: values.tobytes() for name, values in busy.items()}
-        return {"time_ns": self.clock_ns(), "host": host, "gpus": gpus, "vms": vms, "pes": pes}
+        vm_used = {name: float(values.sum()) / 255 for name, values in busy.items()}
+        gpu_used = {str(gpu): sum(vm_used[vm.name] for vm in chosen if vm.gpu == gpu) for gpu in range(self.shape.gpus)}
+        return {
+            "time_ns": self.clock_ns(),
+            "host": min(1.0, sum(gpu_used.values()) / (self.shape.pes * max(len(gpu_used), 1))),
+            "gpus": {gpu: min(1.0, used / self.shape.pes) for gpu, used in gpu_used.items()},
+            "vms": vms,
+            "gpu_pes_used": gpu_used,
+            "vm_pes_used": vm_used,
+            "pes": {name: values.tobytes() for name, values in busy.items()},
+        }
 
     # ---- elements --------------------------------------------------------------------------------
 
@@ -270,7 +274,7 @@ class World:
             "busy_ns": int(elapsed_ns * share),
             "stall_ns": int(elapsed_ns * share / 10),
             "faults": faults,
-            "occupancy": share,
+            "busy_share": share,
             "counters": {"items": 3 * blocks},
             "gauges": {"residual": 1.0 / (1 + blocks)},
         }

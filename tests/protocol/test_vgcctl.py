@@ -150,10 +150,10 @@ def test_stat_shows_the_busy_share_of_an_element(stage: Stage) -> None:
     busy = [asyncio.run(vgcctl(*argv)).json for _ in range(2)]
     flags.set(np.array([1, 1], np.int32))
     job.wait()
-    assert [(pe["pe"], 0.5 < pe["occupancy"] <= 1.0) for ran in busy for pe in ran] == [(0, True)] * 2, busy
+    assert [(pe["pe"], 0.5 < pe["busy_share"] <= 1.0) for ran in busy for pe in ran] == [(0, True)] * 2, busy
     assert busy[1][0]["busy_ns"] > busy[0][0]["busy_ns"], "the second time the figures are new"
     (idle,) = asyncio.run(vgcctl(*argv)).json
-    assert idle["occupancy"] == 0.0
+    assert idle["busy_share"] == 0.0
 
 
 def test_read_only_verbs_work_with_the_real_daemon(stage: Stage) -> None:

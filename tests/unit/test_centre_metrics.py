@@ -66,6 +66,10 @@ def test_gpus_and_vms_have_dcgm_exporters_labels(tmp_path: Path) -> None:
             assert set(labels) == {"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "vm"}
             assert (labels["device"], labels["pci_bus_id"]) == ("nvidia0", "00000000:10:00.0")
             assert labels["UUID"].startswith("GPU-")
+            for gpu in ("0", "1"):
+                assert of(samples, "vgc_gpu_pes_used", gpu=gpu) == [
+                    pytest.approx(sum(of(samples, "vgc_vm_pes_used", gpu=gpu)))
+                ]
             busy = rig.daemon.world.busy(rig.daemon.world.vms["h1-vm0"])
             assert of(samples, "vgc_vm_pe_utilization_max_ratio", vm="h1-vm0") == [int(busy.max()) / 255]
             assert of(samples, "vgc_vm_pe_utilization_min_ratio", vm="h1-vm0") == [int(busy.min()) / 255]

@@ -135,6 +135,7 @@ def test_a_replay_has_the_load_on_request(tmp_path: Path) -> None:
     async def test() -> None:
         async with recording(tmp_path) as (rig, recorder, secrets):
             load = {"time_ns": START_NS + 5, "host": 0.5, "gpus": {"0": 0.5}, "vms": {"h1-vm0": 1.0}}
+            load |= {"gpu_pes_used": {"0": 2.0}, "vm_pes_used": {"h1-vm0": 2.0}}
             recorder.record_load({**load, "pes": {"h1-vm0": b"\xff"}}, "h1")  # type: ignore[typeddict-item]  # a map of its keys
             await recorder.flush()
             span = {"replay_from_ns": START_NS, "replay_to_ns": START_NS + 10, "speed": 0}

@@ -379,9 +379,9 @@ def test_figures_have_each_elements_busy_share_since_the_first_reading(tmp_path:
             3 * SECOND, ElementFigures(0, 7, 56, 1, 11 * SECOND, 5, 0, {"rows": -3}, {"heat": 0.5}), ElementFigures(1)
         )
         first, second = (await client.ask("stat", selector="vm=web1"))["pes"]
-        assert (first["blocks"], first["warps"], first["occupancy"]) == (7, 56, 0.5)
+        assert (first["blocks"], first["warps"], first["busy_share"]) == (7, 56, 0.5)
         assert (first["counters"], first["gauges"]) == ({"rows": -3}, {"heat": 0.5})
-        assert second["occupancy"] == 0.0
+        assert second["busy_share"] == 0.0
         assert (await client.ask("stat", selector="pe=1"))["pes"] == [second]
         await client.ask("close", instance=instance)
         channels.figure(4 * SECOND, ElementFigures(0, busy_ns=12 * SECOND))
@@ -390,7 +390,7 @@ def test_figures_have_each_elements_busy_share_since_the_first_reading(tmp_path:
         channels.figure(8 * SECOND, ElementFigures(0, busy_ns=12 * SECOND))
         channels.figure(9 * SECOND, ElementFigures(0, busy_ns=13 * SECOND))
         (again,) = (await client.ask("stat"))["pes"]
-        assert again["occupancy"] == 1.0
+        assert again["busy_share"] == 1.0
 
     tell(tmp_path, story)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.fakes.api_client import ApiRefusedError, Client
 from tests.fakes.control_vm import FakeControlledVm
 from tests.unit.registry_rig import Rig, rig
+from tests.waiting import turns_until
 from vhost_backend.control.links.channel_port import ElementFigures
 from virtio_proto.control.records import Function
 
@@ -47,10 +48,31 @@ def test_load_covers_elements_vms_gpus_and_host(tmp_path: Path) -> None:
         load = await client.ask("load")
         assert load["vms"] == {"web1": 0.25, "web2": 0.5}
         assert load["gpus"] == {"cpu": 0.5}
+        assert load["vm_pes_used"] == {"web1": 1.0, "web2": 1.0}
+        assert load["gpu_pes_used"] == {"cpu": 2.0}, "those of its VMs add up to it"
         assert load["host"] == 0.5
         assert load["pes"] == {"web1": b"\xff\0\0\0", "web2": b"\x80\x80"}
         only = await client.ask("load", selector="vm=web2")
         assert set(only["vms"]) == set(only["pes"]) == {"web2"}
+
+    tell(tmp_path, story)
+
+
+def test_channels_of_a_vm_are_those_that_are_listed(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        async def counts() -> tuple[list[int], int, int]:
+            vms = [vm["channels"] for vm in (await client.ask("topology"))["vms"]]
+            listed = (await client.ask("ls"))["instances"]
+            return vms, sum(len(one["channels"]) for one in listed), (await client.ask("self"))["channels"]
+
+        assert await counts() == ([0, 0], 0, 0)
+        await client.ask("load")
+        await turns_until(lambda: len(rig.vms["web1"].channels.bound) == 4 and len(rig.vms["web2"].channels.bound) == 2)
+        assert await counts() == ([0, 0], 0, 6), "the load watch has channels of its own"
+        instance = (await client.ask("open", selector="vm=web1,fn=load"))["instance"]
+        assert await counts() == ([4, 0], 4, 6), "it shares them with clients"
+        await client.ask("close", instance=instance)
+        assert await counts() == ([0, 0], 0, 6)
 
     tell(tmp_path, story)
 

@@ -96,7 +96,16 @@ def test_prints_logs_events_and_commands_are_instants(tmp_path: Path) -> None:
             made.record_event(event(3, "fault", "web1", pe=0), "a")
             made.record_command(command(4, "send", vm="web1", data=b"\xff", odd={7: float("nan")}))
             made.record_load(
-                {"time_ns": START_NS, "host": 0.5, "gpus": {}, "vms": {"web1": 0.25}, "pes": {"web1": b"\x40"}}, "a"
+                {
+                    "time_ns": START_NS,
+                    "host": 0.5,
+                    "gpus": {},
+                    "vms": {"web1": 0.25},
+                    "gpu_pes_used": {},
+                    "vm_pes_used": {"web1": 1.0},
+                    "pes": {"web1": b"\x40"},
+                },
+                "a",
             )
             await made.flush()
             events = json.loads(await exported(made, "perfetto"))["traceEvents"]

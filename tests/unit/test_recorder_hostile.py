@@ -145,7 +145,16 @@ def test_a_damaged_entry_affects_no_other_entry(tmp_path: Path) -> None:
             made.record_event(event(5, "fault", "web1", x="y" * 1000), "a")
             made.record_command(command(6, "open", selector="fn=log"))
             made.record_load(
-                {"time_ns": START_NS, "host": 0.5, "gpus": {}, "vms": {"web1": 0.5}, "pes": {"web1": bytes(99)}}, "a"
+                {
+                    "time_ns": START_NS,
+                    "host": 0.5,
+                    "gpus": {},
+                    "vms": {"web1": 0.5},
+                    "gpu_pes_used": {},
+                    "vm_pes_used": {"web1": 1.0},
+                    "pes": {"web1": bytes(99)},
+                },
+                "a",
             )
             await made.flush()
         with sqlite3.connect(tmp_path / "recording.db") as store:

@@ -160,7 +160,7 @@ def test_stat_counts_for_a_while_and_leaves_other_channels_open(tmp_path: Path) 
 def test_stat_watch_shows_tables_until_the_count(tmp_path: Path) -> None:
     async def test(daemon: FakeDaemon) -> None:
         ran = await vgcctl("stat", "vm=h1-vm0", "--watch", "0.01s", "--count", "2", "--daemon", daemon.url)
-        assert ran.out.count("occupancy") == 2
+        assert ran.out.count("busy share") == 2
 
     with_daemon(tmp_path, test)
 

@@ -1,8 +1,10 @@
-"""Writes ``control_center/web/js/messages.d.ts``: types of what the page and the control centre say to each other.
+"""Writes ``control_center/web/js/messages.d.ts``, types of what the page and the control centre say to each other, and
+``figures.js`` beside it, definitions of the figures that the page shows.
 
-They are made from the routes of the REST API and the messages of the stream, as its OpenAPI document is.
+The types are made from the routes of the REST API and the messages of the stream, as its OpenAPI document is, the figures from
+`virtio_proto.control.figures`.
 
-``python -m tools.web.messages``, or with ``--check`` to say whether the committed file is current.
+``python -m tools.web.messages``, or with ``--check`` to say whether the committed files are current.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from control_center.rest.route import Kind, Parameter, Route
 from control_center.stream import Subscribe
 from control_center.websocket import PARAMETERS
 from tools.common import REPOSITORY
+from virtio_proto.control.figures import FIGURES
 from virtio_proto.control.shapes import schema
 
 PATH: Final = REPOSITORY / "control_center" / "web" / "js" / "messages.d.ts"
+FIGURES_PATH: Final = PATH.with_name("figures.js")
 WIDTH: Final = 120
 _SCALARS: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 _QUERY_KINDS: Final[dict[Kind, str]] = {
@@ -175,9 +179,21 @@ def _query(parameters: Iterable[Parameter], indent: int | None = None) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.web.messages", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the committed file is current")
+    parser.add_argument("--check", action="store_true", help="only say whether the committed files are current")
     args = parser.parse_args(argv)
-    return write(text(), PATH, check=args.check)
+    return write(text(), PATH, check=args.check) | write(figures(), FIGURES_PATH, check=args.check)
+
+
+def figures() -> str:
+    """The whole file of figures."""
+    head = (
+        "/** Definitions of the figures that the page shows. Made by `python -m tools.web.messages`; do not edit. */\n"
+    )
+    rows = [
+        f"  {name}: {{\n    title: {json.dumps(one.title)},\n    unit: {json.dumps(one.unit)},\n    text: {json.dumps(one.text)},\n  }},\n"
+        for name, one in FIGURES.items()
+    ]
+    return f"{head}export const FIGURES = {{\n{''.join(rows)}}};\n"
 
 
 def write(wanted: str, path: Path, *, check: bool) -> int:

@@ -166,6 +166,7 @@ class VmInfo(TypedDict):
     gpu_shared_of_ns: NotRequired[int]
     """GPU time of all VMs of the GPU in the same time. The VM's share is `gpu_shared_ns` divided by this."""
     channels: int
+    """Channels that instances of clients hold on the VM's PEs, without those that the control system opens to measure load."""
     firmware: str
     """Version that is active on the VM's processing elements, or ``mixed``."""
     clock_error_ns: NotRequired[int | None]
@@ -243,10 +244,13 @@ class PeStat(TypedDict):
     warps: int
     launches: int
     busy_ns: int
+    """Time in which the PE ran blocks, as far as perf or load was open on it, since its worker's start."""
     stall_ns: int
+    """Time between two blocks of one launch, in which the PE ran none, counted as busy is."""
     faults: int
-    occupancy: float
-    """Busy part of the last 2 to 4 seconds, or of the time since perf was opened if that is shorter; 0..1."""
+    busy_share: float
+    """Part of the last 2 to 4 seconds, or of the time since perf was opened if that is shorter, in which the PE ran
+    blocks."""
     counters: dict[str, int]
     gauges: dict[str, float]
 
@@ -256,9 +260,15 @@ class LoadInfo(TypedDict):
 
     time_ns: int
     host: float
-    """0..1, as those of GPUs and VMs."""
+    """PEs used of all GPUs of the host, divided by the PEs that they have; 1 at most."""
     gpus: dict[str, float]
+    """PEs used of the GPU, divided by the PEs that it has; 1 at most."""
     vms: dict[str, float]
+    """Mean busy part of the VM's own PEs in the last second. VMs' loads do not add up to that of their GPU: PEs used do."""
+    gpu_pes_used: dict[str, float]
+    """Sum of the PEs used by the GPU's VMs. On the software GPU that may be more than it has, as VMs' PEs share processors."""
+    vm_pes_used: dict[str, float]
+    """Sum of the busy parts of the VM's PEs in the last second. Those of a GPU's VMs add up to the GPU's."""
     pes: dict[str, bytes]
     """Bytes by VM: one per processing element, busy part of the last second in 1/255."""
 
@@ -416,6 +426,7 @@ class SelfInfo(TypedDict):
     cpu_percent: float
     memory_bytes: int
     channels: int
+    """Channels on the PEs of the host's VMs, with those that the control system opens to measure load."""
     records_per_s: float
     lost: int
     budget_percent: float

@@ -19,6 +19,7 @@ EXAMPLES: Final = """\
   vgcctl ls vms 'host=h1'            the VMs of a host
   vgcctl ls channels --json          open channels, for a program
 """
+FIGURES: Final = ("channels",)
 _MUCH_NS: Final = 1_000_000_000
 """CPU time that no request explains from which on it is shown: answers to the daemon take a little, too."""
 WHAT: Final = ("all", "hosts", "gpus", "vms", "channels")

@@ -28,6 +28,7 @@ EXAMPLES: Final = """\
   vgcctl snap show 4
   vgcctl snap diff 3 4                        from files: vgcctl snap diff before.json after.json
 """
+FIGURES: Final = ("changed", "stuck", "same")
 _COLUMNS: Final = ("host", "vm", "pe", "kernel", "launch", "block", "warps", "running_for", "hung")
 
 

@@ -24,10 +24,11 @@ EXAMPLES: Final = """\
   vgcctl stat 'host=h1,pe=0-7' --watch 2s
   vgcctl stat vm=web1 --json
 """
+FIGURES: Final = ("busy", "stall", "busy_share")
 LIVE: Final = True
 _REPORTS: Final = 10
 """Reports that each PE makes before its counters are shown."""
-_COLUMNS: Final = ("host", "vm", "pe", "blocks", "warps", "launches", "busy", "stall", "occupancy", "faults", "own")
+_COLUMNS: Final = ("host", "vm", "pe", "blocks", "warps", "launches", "busy", "stall", "busy_share", "faults", "own")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -97,6 +98,6 @@ def _line(stat: Object) -> Object:
         **stat,
         "busy": duration(stat["busy_ns"]),
         "stall": duration(stat["stall_ns"]),
-        "occupancy": f"{100 * stat['occupancy']:.1f} %",
+        "busy_share": f"{100 * stat['busy_share']:.1f} %",
         "own": own or None,
     }

@@ -31,6 +31,7 @@ EXAMPLES: Final = """\
   vgcctl top vm=web1 --kernels         also what its PEs are computing now
   vgcctl top --once --json             one picture, for a program
 """
+FIGURES: Final = ("vm_pes_used",)
 LIVE: Final = True
 MAX_FUNCTIONS: Final = 10
 """Functions of each VM that are shown unless another number is asked for."""
@@ -160,14 +161,14 @@ def _rates(before: Object, vm: Object, elapsed_s: float) -> Object:
 def _figures(host: str, vm: Object, rates: Object | None, load: Mapping[str, Any] | None) -> dict[str, Any]:
     """Figures of a VM; None for what is not known: a VM that is new, a daemon that does not say."""
     pes = vm.get("usable_pes", vm["pes"]) if vm["confined_to"] is None else len(vm["confined_to"])
-    busy = None if load is None else load["vms"].get(vm["vm"])
+    used = None if load is None else load["vm_pes_used"].get(vm["vm"])
     rates = rates or {"requests_per_s": None, "p50_ns": None, "p99_ns": None}
     return {
         "host": host,
         "vm": vm["vm"],
         "state": vm["state"],
         "pes": pes,
-        "pes_used": None if busy is None else busy * vm["pes"],
+        "pes_used": used,
         "memory_used_bytes": vm["memory_used_bytes"],
         "memory_quota_bytes": vm["memory_quota_bytes"],
         "requests_per_s": rates["requests_per_s"],

@@ -27,6 +27,7 @@ EXAMPLES: Final = """\
   vgcctl watch 'host=h1' --every 2s
   vgcctl watch --count 1 --json        one picture, for a program
 """
+FIGURES: Final = ("host_load", "gpu_load", "gpu_pes_used", "vm_load", "vm_pes_used")
 LIVE: Final = True
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_CHARS: Final = 24
@@ -83,7 +84,10 @@ def _host(out: Output, host: Object, load: Object | None) -> list[str]:
     stale = out.paint("  stale", "yellow") if host["state"] == "stale" else ""
     lines = [f"{out.paint(host['host'], 'bold')}{stale}  {bar(out, load['host'])}"]
     for gpu in host["gpus"]:
-        lines.append(f"  gpu {gpu['gpu']:<4} {bar(out, load['gpus'].get(gpu['gpu'], 0.0))}  {gpu['name']}")
+        lines.append(
+            f"  gpu {gpu['gpu']:<4} {bar(out, load['gpus'].get(gpu['gpu'], 0.0))}  "
+            f"{_used(load['gpu_pes_used'].get(gpu['gpu']), gpu['pes'])}  {gpu['name']}"
+        )
         for vm in host["vms"]:
             if vm["gpu"] == gpu["gpu"] and vm["vm"] in load["vms"]:
                 lines += _vm(out, vm, load)
@@ -93,10 +97,15 @@ def _host(out: Output, host: Object, load: Object | None) -> list[str]:
 def _vm(out: Output, vm: Object, load: Object) -> list[str]:
     confined = "" if vm["confined_to"] is None else f"  on {ranges(vm['confined_to'])}"
     about = f"{vm['state']}, {vm['in_flight']} in flight, {vm['requests_done']} done{confined}"
+    used = _used(load["vm_pes_used"].get(vm["vm"]), vm["pes"])
     elements: bytes = load["pes"].get(vm["vm"], b"")
-    lines = [f"    {vm['vm']:<16} {bar(out, load['vms'][vm['vm']])}  {about}"]
+    lines = [f"    {vm['vm']:<16} {bar(out, load['vms'][vm['vm']])}  {used}  {about}"]
     parts = (elements[at : at + _MAX_LINE] for at in range(0, len(elements), _MAX_LINE))
     return [*lines, *(f"      [{heat(out, part)}]" for part in parts)]
+
+
+def _used(pes_used: float | None, pes: int) -> str:
+    return "" if pes_used is None else f"{pes_used:.1f} of {pes} PEs"
 
 
 def _colour(part: float) -> str:

@@ -439,13 +439,13 @@ export type HostedProposal = {
 export type HostedStat = {
   blocks: number;
   busy_ns: number;
+  busy_share: number;
   counters: { [key: string]: number };
   faults: number;
   gauges: { [key: string]: number };
   gpu: string;
   host: string;
   launches: number;
-  occupancy: number;
   pe: number;
   stall_ns: number;
   vm: string;
@@ -508,10 +508,12 @@ export type LoadAnswer = {
 
 /** Load of a host. Bytes instead of maps, as thousands of processing elements are polled each second. */
 export type LoadInfo = {
+  gpu_pes_used: { [key: string]: number };
   gpus: { [key: string]: number };
   host: number;
   pes: { [key: string]: string };
   time_ns: number;
+  vm_pes_used: { [key: string]: number };
   vms: { [key: string]: number };
 };
 

@@ -14,6 +14,7 @@ const PAGE = 200;
  * @template Row
  * @typedef {object} Column
  * @property {string} title
+ * @property {string} [help] definition of the column's figure, shown over its title
  * @property {(row: Row) => Value} value
  * @property {(row: Row) => Child} [show] content of the cell (default: the value)
  * @property {boolean} [number]
@@ -66,13 +67,17 @@ export class Table {
    */
   #heading(column, at) {
     const classes = `${column.number ? "number" : ""} ${column.class ?? ""}`;
-    if (column.sort === false) return h("th", { class: classes }, column.title);
+    if (column.sort === false) return h("th", { class: classes, title: column.help }, column.title);
     const choose = () => {
       const turned = this.sort?.[0] === at ? -this.sort[1] : column.number ? -1 : 1;
       this.sort = [at, turned];
       this.#render();
     };
-    return h("th", { class: classes }, h("button", { type: "button", onclick: choose }, column.title));
+    return h(
+      "th",
+      { class: classes, title: column.help },
+      h("button", { type: "button", onclick: choose }, column.title),
+    );
   }
 
   /**

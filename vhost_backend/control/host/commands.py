@@ -78,7 +78,7 @@ class HostCommands:
             "compile_ns": facts.compile_ns,
             "cpu_ns": facts.cpu_ns,
             "stray_cpu_ns": facts.stray_cpu_ns,
-            "channels": len(side.table),
+            "channels": side.table.held,
             "firmware": self._firmware(side.name),
             "clock_error_ns": None if side.clock is None else side.clock.error_at(time.monotonic_ns()),
         }
@@ -151,6 +151,6 @@ def _stat(side: VmSide, figures: ElementFigures) -> PeStat:
         "gpu": side.vm.facts().gpu,
         "vm": side.name,
         "pe": figures.pe,
-        "occupancy": min(1.0, busy / elapsed_ns) if elapsed_ns > 0 else 0.0,
+        "busy_share": min(1.0, busy / elapsed_ns) if elapsed_ns > 0 else 0.0,
         **counted,  # type: ignore[typeddict-item]  # the rest of its keys, by their names
     }

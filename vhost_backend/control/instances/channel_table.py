@@ -134,6 +134,11 @@ class ChannelTable:
     def __len__(self) -> int:
         return len(self._by_place)
 
+    @property
+    def held(self) -> int:
+        """Number of channels that instances of clients hold, without those of the control system's own alone."""
+        return sum(any(not one.internal for one in channel.instances.values()) for channel in self)
+
     def __iter__(self) -> Iterator[DeviceChannel]:
         return iter(self._by_place.values())
 

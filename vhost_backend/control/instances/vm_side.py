@@ -21,7 +21,7 @@ from virtio_proto.control import records
 from virtio_proto.control.records import Function, RecordError
 
 WINDOW_NS: Final = 2_000_000_000
-"""Averaging window of a processing element's displayed occupancy: at least this long, at most twice as long."""
+"""Averaging window of a processing element's displayed busy share: at least this long, at most twice as long."""
 
 GROWTH_PAUSE_S: Final = 1.0
 """Least time between two passes that bind channels on newly numbered processing elements. Each pass goes through all

@@ -59,6 +59,8 @@ class LoadCommands:
             "host": _part(sum(in_all.values()), sum(gpu["pes"] for gpu in gpus)),
             "gpus": {gpu["gpu"]: _part(in_all[gpu["gpu"]], gpu["pes"]) for gpu in gpus},
             "vms": {side.name: _part(demand[side.name], side.vm.channels.num_pes) for side in sides},
+            "gpu_pes_used": in_all,
+            "vm_pes_used": demand,
             "pes": {side.name: packed(elements[side.name], side.vm.channels.num_pes) for side in sides},
         }
 

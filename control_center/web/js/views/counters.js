@@ -10,6 +10,7 @@
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill, toast } from "../dom.js";
+import { FIGURES } from "../figures.js";
 import { clock, count, describe, percent, span } from "../format.js";
 import { dialog, field, input } from "../forms.js";
 import { openDialog } from "../instances.js";
@@ -85,10 +86,10 @@ function mount(stage) {
 /** @returns {Column<HostedStat>[]} */
 function columns() {
   /** @param {HostedStat} row */
-  const occupancy = (row) => {
-    const meter = bar(`occupancy of ${place(row)}`);
-    meter.set(row.occupancy, "");
-    return h("span.meter-cell", null, meter.element, percent(row.occupancy, 1));
+  const share = (row) => {
+    const meter = bar(`${FIGURES.busy_share.title} of ${place(row)}`);
+    meter.set(row.busy_share, "");
+    return h("span.meter-cell", null, meter.element, percent(row.busy_share, 1));
   };
   return [
     {
@@ -98,12 +99,24 @@ function columns() {
       show: (row) => h("a", { href: href("console", { host: row.host, vm: row.vm, pe: row.pe }) }, place(row)),
     },
     { title: "GPU", value: (row) => row.gpu },
-    { title: "Occupancy", value: (row) => row.occupancy, show: occupancy },
+    { title: "Busy share", help: FIGURES.busy_share.text, value: (row) => row.busy_share, show: share },
     { title: "Blocks", value: (row) => row.blocks, show: (row) => count(row.blocks), number: true },
     { title: "Warps", value: (row) => row.warps, show: (row) => count(row.warps), number: true },
     { title: "Launches", value: (row) => row.launches, show: (row) => count(row.launches), number: true },
-    { title: "Busy", value: (row) => row.busy_ns, show: (row) => span(row.busy_ns), number: true },
-    { title: "Stalled", value: (row) => row.stall_ns, show: (row) => span(row.stall_ns), number: true },
+    {
+      title: "Busy",
+      help: FIGURES.busy.text,
+      value: (row) => row.busy_ns,
+      show: (row) => span(row.busy_ns),
+      number: true,
+    },
+    {
+      title: "Stall",
+      help: FIGURES.stall.text,
+      value: (row) => row.stall_ns,
+      show: (row) => span(row.stall_ns),
+      number: true,
+    },
     {
       title: "Faults",
       value: (row) => row.faults,

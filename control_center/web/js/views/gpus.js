@@ -15,6 +15,7 @@
  */
 
 import { empty, fill, h, pill, setText } from "../dom.js";
+import { FIGURES } from "../figures.js";
 import { percent } from "../format.js";
 import { select } from "../forms.js";
 import { HeatGrid, cellColour, vmHue } from "../heat.js";
@@ -106,6 +107,15 @@ function mount(stage) {
   build();
 }
 
+/**
+ * Load, and the PEs used that make it.
+ * @param {number | undefined} part
+ * @param {number | undefined} used
+ * @param {number} pes
+ */
+const loadText = (part, used, pes) =>
+  used === undefined ? percent(part) : `${percent(part)} · ${used.toFixed(1)} of ${pes} PEs`;
+
 function legend() {
   const steps = [0, 0.25, 0.5, 0.75, 1].map((part) => {
     const swatch = h("i");
@@ -144,7 +154,7 @@ function showTip(tip, said, cell, event) {
 function gpuPanel(key, hover) {
   const title = h("h2");
   const kind = h("small.faint.cut");
-  const load = h("b.gpu-load");
+  const load = h("b.gpu-load", { title: `${FIGURES.gpu_load.text} ${FIGURES.gpu_pes_used.text}` });
   const parts = h("div.gpu-vms");
   const element = h(
     "section.panel.gpu-panel",
@@ -181,7 +191,7 @@ function gpuPanel(key, hover) {
     if (!shown) return;
     const { host, gpu, byHeat } = shown;
     const loads = host.state === "up" ? store.load.get(host.host) : null;
-    setText(load, loads ? percent(loads.gpus?.[gpu.gpu]) : host.state);
+    setText(load, loads ? loadText(loads.gpus?.[gpu.gpu], loads.gpu_pes_used?.[gpu.gpu], gpu.pes) : host.state);
     for (const section of sections) section.update(loads, byHeat, parts.clientWidth);
   };
   /** @param {boolean} visible */
@@ -220,7 +230,7 @@ function gpuPanel(key, hover) {
 function vmSection(host, gpu, vm, hue, hover) {
   const swatch = h("i.swatch");
   swatch.style.background = cellColour(0.85, hue, false);
-  const value = h("span.soft");
+  const value = h("span.soft", { title: `${FIGURES.vm_load.text} ${FIGURES.vm_pes_used.text}` });
   const canvas = h("canvas", {
     role: "application",
     "aria-label": `${vm.pes} PEs of VM ${vm.vm} on ${host.host}, GPU ${gpu.gpu}; arrow keys move, Enter opens`,
@@ -245,7 +255,7 @@ function vmSection(host, gpu, vm, hue, hover) {
     })).filter((cell) => store.scope.pe(cell.pe));
     grid.byHeat = byHeat;
     grid.update(cells, width);
-    setText(value, percent(loads?.vms?.[vm.vm]));
+    setText(value, loadText(loads?.vms?.[vm.vm], loads?.vm_pes_used?.[vm.vm], vm.pes));
   };
   return { element, grid, update };
 }

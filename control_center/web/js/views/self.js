@@ -11,6 +11,7 @@
 import * as api from "../api.js";
 import { bar, sparkline } from "../chart.js";
 import { empty, fill, h, pill } from "../dom.js";
+import { FIGURES } from "../figures.js";
 import { bytes, clock, count, describe, moment, span } from "../format.js";
 import { store } from "../store.js";
 import { Table } from "../table.js";
@@ -216,7 +217,7 @@ const DAEMONS = [
   { title: "Host", value: (row) => row.host },
   { title: "CPU", value: (row) => row.cpu_percent, show: (row) => `${row.cpu_percent.toFixed(1)} %`, number: true },
   { title: "Memory", value: (row) => row.memory_bytes, show: (row) => bytes(row.memory_bytes), number: true },
-  { title: "Channels", value: (row) => row.channels, number: true },
+  { title: "Channels", help: FIGURES.all_channels.text, value: (row) => row.channels, number: true },
   {
     title: "Records/s",
     value: (row) => row.records_per_s,

@@ -16,6 +16,7 @@
 
 import * as api from "../api.js";
 import { empty, fill, h, pill } from "../dom.js";
+import { FIGURES } from "../figures.js";
 import { clock, count, percent, span } from "../format.js";
 import { select } from "../forms.js";
 import { button } from "../roles.js";
@@ -298,9 +299,11 @@ function diffPanel(a, b, diff) {
       h(
         "div.tools",
         null,
-        pill(`${diff.changed} changed`, "info"),
-        diff.stuck ? pill(`${diff.stuck} stuck`, "bad") : null,
-        pill(`${diff.same} idle as before`),
+        h("span", { title: FIGURES.changed.text }, pill(`${diff.changed} ${FIGURES.changed.title}`, "info")),
+        diff.stuck
+          ? h("span", { title: FIGURES.stuck.text }, pill(`${diff.stuck} ${FIGURES.stuck.title}`, "bad"))
+          : null,
+        h("span", { title: FIGURES.same.text }, pill(`${diff.same} ${FIGURES.same.title}`)),
       ),
     ),
     table.element,

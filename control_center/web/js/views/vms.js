@@ -239,12 +239,12 @@ function quantile(counts, part) {
  * @param {Course} course
  */
 function showFigures(place, vm, course) {
-  const busy = store.load.get(vm.host)?.vms?.[vm.vm];
+  const used = store.load.get(vm.host)?.vm_pes_used?.[vm.vm];
   const p50 = quantile(course.latency, 0.5);
   const p99 = quantile(course.latency, 0.99);
   const items = [
     [vm.quiesced ? "held" : vm.state, "state"],
-    [busy === undefined ? "–" : `${(busy * vm.pes).toFixed(1)} of ${vm.usable_pes ?? vm.pes}`, "PEs busy"],
+    [used === undefined ? "–" : `${used.toFixed(1)} of ${vm.usable_pes ?? vm.pes}`, "PEs used"],
     [count(Math.round(course.requests.at(-1) ?? 0)), "requests/s"],
     [p50 === null ? "–" : span(p50), "p50"],
     [p99 === null ? "–" : span(p99), "p99"],
