@@ -176,13 +176,19 @@ def _run(arguments: argparse.Namespace) -> int:
     keeper = Keeper.of_environment(os.environ)
     with contextlib.ExitStack() as lease:
         prepared = None if keeper is None else _prepared(arguments.config, lease)
-        kept = {} if keeper is None else keeper.take_over()
+        kept = {} if keeper is None else _kept(keeper)
         roll = restored(kept) or Roll(configuration.load(arguments.config))
         config = roll.config()
         handed_over = sockets.activated(os.environ, [vm.name for vm in config.vms])
         store = VmStore(state_folder(config, os.environ))
         source = partial(configuration.load, arguments.config)
         return _serve(config, handed_over, source, store, roll=roll, prepared=prepared, keeper=keeper, kept=kept)
+
+
+def _kept(keeper: Keeper) -> dict[str, Kept]:
+    """Waits for this daemon's turn; returns what the one before has left."""
+    keeper.hello()
+    return keeper.take_over()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def longest_ms(act: Callable[[], object]) -> float:
 
 
 def after_death_ms(host: KeptVgcd, act: Callable[[], object]) -> float:
-    """As `longest_ms`, from the moment on in which the daemon is killed."""
+    """Longest of the calls of `act` that begin within `WINDOW_S` after the daemon was killed."""
     taken = host.count("frontend_taken_over")
     host.kill_daemon()
     longest = longest_ms(act)

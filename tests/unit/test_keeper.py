@@ -58,11 +58,16 @@ class Daemon:
     def take_over(self) -> dict[str, Kept]:
         return self.keeper.take_over()
 
+    def load(self) -> dict[str, Kept]:
+        """Says that it has loaded, and takes over."""
+        self.keeper.hello()
+        return self.take_over()
+
     def hear(self, key: str = "f") -> Relayed | HungUp:
         """The next words of a connection's."""
         self.keeper.listen(key, self.said.append)
         while not self.said:
-            self.keeper._hear()
+            self.keeper.hear()
         return self.said.pop(0)
 
     def commit(self, *changes: Change, answer: tuple[str, int, bytes] | None = None) -> None:
@@ -109,22 +114,14 @@ class Host:
     def begin(self) -> tuple[Daemon, Daemon]:
         """The first daemon, which serves, and its spare, which has loaded."""
         first = self.next(None)
-        assert first.take_over() == {}
+        assert first.load() == {}
         first.keeper.ready()
         return first, self.spare()
 
     def spare(self) -> Daemon:
         spare = self.next()
-        spare.keeper._send(1, seq=1)  # type: ignore[arg-type]  HELLO; `take_over` would wait
+        spare.keeper.hello()
         return spare
-
-    def succeed(self, spare: Daemon) -> dict[str, Kept]:
-        """Has a spare, whose daemon was killed, take over."""
-        spare.keeper._send = lambda *_a, **_k: None  # type: ignore[method-assign]  it has said HELLO
-        try:
-            return spare.take_over()
-        finally:
-            del spare.keeper._send
 
     def num_fds(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
@@ -159,6 +156,7 @@ def host(program: Path, tmp_path: Path) -> Iterator[Host]:
 @pytest.fixture
 def frontend(host: Host) -> Iterator[Callable[[Daemon], socket.socket]]:
     """Makes a frontend's connection "f" that a daemon has accepted."""
+    assert host.process.poll() is None
     made: list[socket.socket] = []
 
     def connect(daemon: Daemon, key: str = "f") -> socket.socket:
@@ -192,7 +190,7 @@ def test_message_is_answered_by_the_next_daemon_if_the_first_dies_before(
     assert (message.data, message.seq, len(message.fds)) == (GET_CONFIG, 1, 1)
     os.close(message.fds[0])
     first.kill()
-    assert host.succeed(spare)["state"].blob == b"before"
+    assert spare.take_over()["state"].blob == b"before"
     again = relayed(spare.hear())
     assert (again.data, again.seq, len(again.fds)) == (GET_CONFIG, 1, 1)
     os.write(again.fds[0], b"x")
@@ -213,7 +211,7 @@ def test_message_that_was_answered_is_not_passed_on_again(
     assert relayed(first.hear()).seq == 1
     first.commit(Put("state", b"after"), answer=("f", 1, b"one"))
     first.kill()  # the packet may not have been read yet
-    assert host.succeed(spare)["state"].blob == b"after"
+    assert spare.take_over()["state"].blob == b"after"
     assert relayed(spare.hear()).seq == 2
     spare.commit(answer=("f", 1, b"wrong"))
     spare.commit(answer=("f", 2, b"two"))
@@ -228,7 +226,7 @@ def test_entries_have_their_descriptors_and_go_with_what_is_above_them(host: Hos
         first.commit(Put("vm/a/m1", b"one", memory), Put("vm/a/m10", b"ten"), Put("vm/ab", b"other"), Put("vm/a", b""))
     first.commit(Drop("vm/a/m10"))
     first.kill()
-    kept = host.succeed(spare)
+    kept = spare.take_over()
     assert {key: entry.blob for key, entry in kept.items()} == {"vm/a/m1": b"one", "vm/ab": b"other", "vm/a": b""}
     fd = kept["vm/a/m1"].fd
     assert fd is not None
@@ -237,7 +235,7 @@ def test_entries_have_their_descriptors_and_go_with_what_is_above_them(host: Hos
     third = host.spare()
     spare.commit(Drop("vm/a"))
     spare.kill()
-    assert list(host.succeed(third)) == ["vm/ab"]
+    assert list(third.take_over()) == ["vm/ab"]
 
 
 def test_descriptors_do_not_pile_up(host: Host, frontend: Callable[[Daemon], socket.socket]) -> None:
@@ -266,7 +264,7 @@ def test_frontend_that_ends_is_told_of_with_the_message_that_it_has_not_finished
     qemu.close()
     assert first.hear() == HungUp(GET_CONFIG[:14])
     first.kill()
-    host.succeed(spare)
+    spare.take_over()
     assert spare.hear() == HungUp(GET_CONFIG[:14])
 
 
@@ -312,7 +310,7 @@ def test_packets_that_make_no_sense_are_left_out(host: Host, seed: int) -> None:
         lengths = [chance.choice([0, 1, 5, 127, 129, 4096, (1 << 32) - 1]) for _ in range(4)]
         first.socket.send(struct.pack("=5I", kind, *lengths) + chance.randbytes(chance.choice([0, 3, 16, 60, 1000])))
     first.kill()
-    assert host.succeed(spare)["state"].blob == b"good"
+    assert spare.take_over()["state"].blob == b"good"
 
 
 def test_daemon_that_ends_by_itself_before_it_serves_ends_the_keeper_with_its_code(host: Host) -> None:
@@ -323,7 +321,7 @@ def test_daemon_that_ends_by_itself_before_it_serves_ends_the_keeper_with_its_co
 
 def test_daemon_that_ends_on_purpose_ends_the_keeper_and_the_spare(host: Host) -> None:
     first, spare = host.begin()
-    first.keeper._send(4)  # type: ignore[arg-type]  END
+    first.keeper.end()
     first.exit(0)
     assert host.process.wait(ANSWERS_WITHIN_S) == 0
     until(lambda: not Path(f"/proc/{spare.pid}").exists())
@@ -331,12 +329,12 @@ def test_daemon_that_ends_on_purpose_ends_the_keeper_and_the_spare(host: Host) -
 
 def test_daemon_that_crashes_while_no_spare_has_loaded_is_followed_by_one_that_does(host: Host) -> None:
     first = host.next(None)
-    first.take_over()
+    first.load()
     first.keeper.ready()
     first.commit(Put("state", b"kept"))
     late = host.next()
     first.exit(1)  # a crash: it has not said that it ends
-    assert late.take_over()["state"].blob == b"kept"
+    assert late.load()["state"].blob == b"kept"
 
 
 def test_new_program_that_does_not_start_leaves_the_present_one_in_its_place(

@@ -119,6 +119,7 @@ class Keeper:
         self._relayed: set[str] = set()
         """Connections that an earlier daemon has had."""
         self._exits: dict[int, Callable[[int], None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._on_lost: Callable[[], object] = lambda: None
         self.pid = os.getppid()
         """Process of the keeper, which is the daemon's parent."""
@@ -142,16 +143,19 @@ class Keeper:
 
     # ---- taking over -----------------------------------------------------------------------------
 
+    def hello(self) -> None:
+        """Says that this process has loaded its modules, and can take over."""
+        self._send(_Type.HELLO, seq=RECORD_VERSION)
+        if self._version is not None:
+            get_logger().info("spare_ready", pid=os.getpid())
+
     def take_over(self) -> dict[str, Kept]:
         """Waits until it is this process's turn; returns the entries that are there. Ends the process if the keeper ends.
 
-        A spare waits here. It has imported its modules, and holds nothing else.
+        A spare, which has said `hello`, waits here.
         """
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the keeper's
         try:
-            if self._version is not None:
-                get_logger().info("spare_ready", pid=os.getpid())
-            self._send(_Type.HELLO, seq=RECORD_VERSION)
             kept: dict[str, Kept] = {}
             while True:
                 kind, key, _seq, _flags, data, fds = self._receive()
@@ -174,15 +178,17 @@ class Keeper:
     def attach(self, on_lost: Callable[[], object]) -> None:
         """Has the loop handle what the keeper says from now on; `on_lost` is called once, when the keeper has ended."""
         self._on_lost = on_lost
-        asyncio.get_running_loop().add_reader(self._sock, self._hear)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._sock, self.hear)
 
     def ready(self) -> None:
         """Says that VMs are served: a spare may be started."""
         self._send(_Type.READY)
 
     def end(self) -> None:
-        """Says that this process ends on purpose, and all that is kept with it."""
-        asyncio.get_running_loop().remove_reader(self._sock)
+        """Says that this process ends on purpose, and all that is kept with it. Only the first call counts."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._sock)
         self._send(_Type.END)
 
     # ---- the store -------------------------------------------------------------------------------
@@ -249,11 +255,13 @@ class Keeper:
         key = packet[_HEAD.size : behind].decode()
         return _Type(kind), key, seq, flags, packet[behind : behind + size], fds
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
+        """Handles one packet of the keeper's, for which it waits."""
         try:
             kind, key, seq, flags, data, fds = self._receive()
         except (SystemExit, OSError):
-            asyncio.get_running_loop().remove_reader(self._sock)
+            if self._loop is not None:
+                self._loop.remove_reader(self._sock)
             get_logger().error("keeper_lost", means="its connections to QEMU are gone, and vgcd ends")
             self._on_lost()
             return

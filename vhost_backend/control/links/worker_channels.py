@@ -102,7 +102,7 @@ class WorkerChannels:
         area, records = fds.pop("area", None), fds.pop("records", None)
         if area is None or records is None:
             return
-        reader = RecordReader(socket.socket(fileno=records.release()), self._log, self._record_time)
+        reader = RecordReader(socket.socket(fileno=records.release()), self._log, self.record_time)
         self._workers[link] = _Worker(link, ControlArea(self._config.memory_bytes, area.release()), reader)
 
     def serves(self, link: WorkerLink, num_pes: int, rows: int) -> None:
