@@ -37,6 +37,7 @@ from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, restored, state_fo
 from vhost_backend.doctor import host as doctor
 from vhost_backend.doctor.finding import describe
 from vhost_backend.errors import ConfigError, HostError, VgcError
+from vhost_backend.keeper import service
 from vhost_backend.keeper.client import Keeper, Kept
 from vhost_backend.sandbox import launch
 from virtio_proto.schema import FINGERPRINT
@@ -85,6 +86,19 @@ def _parser() -> argparse.ArgumentParser:
         "--no-keeper", action="store_true", help="VMs end with this process, even if it is killed (default: they go on)"
     )
     run.set_defaults(command=_run)
+    for name, act, what in (
+        ("replace", _replace, "have the program that is on disk now take the running vgcd's place; VMs notice nothing"),
+        ("end", _end, "end the running vgcd with its keeper, and so its VMs' devices"),
+    ):
+        order = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        order.add_argument(
+            "--runtime",
+            type=Path,
+            default=service.folder(os.environ) or service.DEFAULT_FOLDER,
+            metavar="DIR",
+            help="folder that systemd has made for the service (default: %(default)s)",
+        )
+        order.set_defaults(command=act)
     check = commands.add_parser("check-config", help="check a configuration file")
     check.add_argument("file", type=Path, metavar="FILE", help="a configuration, as for `vgcd run`")
     check.set_defaults(command=_check_config)
@@ -189,6 +203,30 @@ def _kept(keeper: Keeper) -> dict[str, Kept]:
     """Waits for this daemon's turn; returns what the one before has left."""
     keeper.hello()
     return keeper.take_over()
+
+
+def _replace(arguments: argparse.Namespace) -> int:
+    answer = _answered(service.replace(arguments.runtime / service.SOCKET), arguments.runtime)
+    if answer.startswith("serving"):
+        print(f"vgcd {VERSION} serves, process {answer.partition(' ')[2]}")
+        return 0
+    raise VgcError("the running vgcd could not be replaced, and goes on; its log says why")
+
+
+def _end(arguments: argparse.Namespace) -> int:
+    if _answered(service.finish(arguments.runtime / service.SOCKET), arguments.runtime):
+        raise VgcError("the running vgcd did not end")
+    return 0
+
+
+def _answered(answer: str | None, runtime: Path) -> str:
+    """:raise HostError: nobody has answered."""
+    if answer is None:
+        hint = (
+            "--runtime names the folder of another; one that systemd has not started is told by a signal to vgc-keeper"
+        )
+        raise HostError(f"no vgcd with a keeper has its socket in {runtime}", hint)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ VGCD = (sys.executable, "-m", "vhost_backend.entry")
 class KeptVgcd:
     """The processes, and what they say. `keeper` is the one that was started."""
 
-    def __init__(self, config: Path, program: Sequence[str] = VGCD) -> None:
+    def __init__(
+        self, config: Path, program: Sequence[str] = VGCD, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.keeper = subprocess.Popen(
             [*program, "run", "--config", str(config)],
             stderr=subprocess.PIPE,
             text=True,
             cwd=REPOSITORY,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(environment or {})},
         )
         self.events: list[dict[str, Any]] = []
         """Events of all daemons, and lines of the keeper's as {"event": "keeper", "text": line}."""
@@ -96,7 +98,13 @@ class KeptVgcd:
 
 @contextmanager
 def kept_vgcd(
-    folder: Path, vms: str = "", *, engine: str = "cpu", more: str = "", program: Sequence[str] = VGCD
+    folder: Path,
+    vms: str = "",
+    *,
+    engine: str = "cpu",
+    more: str = "",
+    program: Sequence[str] = VGCD,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[KeptVgcd]:
     """Runs `vgcd` with the VM "a", and those in `vms`, lines of YAML; `more`: further sections."""
     config = folder / "vgcd.yaml"
@@ -104,7 +112,7 @@ def kept_vgcd(
         f"vms:\n  a: {{socket: {folder}/a, engine: {engine}, num_queues: 4, quota: {{pes: 2, memory: 64M}}, deadline: 500s}}\n"
         f"{vms}cache: {folder}/cache\nstate: {folder}/state\nlog: {{format: json}}\n{more}"
     )
-    vgcd = KeptVgcd(config, program)
+    vgcd = KeptVgcd(config, program, environment)
     try:
         vgcd.wait_for("serving")
         yield vgcd

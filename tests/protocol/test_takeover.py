@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -225,6 +226,94 @@ def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_
         assert any(why in one.get("text", "") for one in host.events)
         link.refresh()
         assert host.daemon == before
+
+
+# ---- as a service ------------------------------------------------------------------------------------
+
+
+class Manager:
+    """A service manager as systemd is with `KillMode=process`: it knows the main process that it was told of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.runtime = folder / "run"
+        self.runtime.mkdir()
+        self._notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._notices.bind(str(folder / "notices"))
+        self._notices.settimeout(ANSWERS_WITHIN_S)
+        self.environment = {"NOTIFY_SOCKET": str(folder / "notices"), "RUNTIME_DIRECTORY": str(self.runtime)}
+        self.main = 0
+
+    def wait_ready(self, count: int = 1) -> None:
+        """Waits for so many notices that the service is ready, and takes the main process of the last."""
+        for _ in range(count):
+            words = dict(line.split("=") for line in self._notices.recv(1000).decode().splitlines())
+            assert words["READY"] == "1"
+            self.main = int(words["MAINPID"])
+
+    def stop(self) -> None:
+        os.kill(self.main, signal.SIGTERM)
+        wait_gone(self.main)
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Runs the service's program; it ends at once where a keeper runs already."""
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(
+            [*VGCD, *map(str, arguments)],
+            check=False,
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=HANGS_AFTER_S,
+        )
+
+    def close(self) -> None:
+        self._notices.close()
+
+
+def test_service_is_restarted_under_a_guest_that_computes_and_ended_for_good(tmp_path: Path) -> None:
+    manager = Manager(tmp_path)
+    with kept_vgcd(tmp_path, environment=manager.environment) as host:
+        manager.wait_ready()
+        assert manager.main == host.daemon
+        with AttachedLink(tmp_path / "a", num_queues=4) as link:
+            link.wait_ready()
+            with open_device(link, tmp_path / "guest") as device:
+                add, total = device.compile(SOURCE)["add"], device.zeros(1, "int32")
+                done = 0
+
+                def compute() -> None:
+                    nonlocal done
+                    add[1, 1](total, 1)
+                    done += 1
+
+                with repeating(compute) as failed:
+                    for _ in range(3):
+                        host.wait_for("spare_ready", host.count("serving"))
+                        manager.stop()
+                        manager.wait_ready()  # the spare has taken over
+                        ran = manager.run("run", "--config", tmp_path / "vgcd.yaml")
+                        assert (ran.returncode, ran.stderr) == (0, "")
+                        manager.wait_ready(2)  # the program on disk has, and the one that was run says so, too
+                        assert manager.main == host.daemon
+                assert not failed
+                assert list(total.get()) == [done]
+            ran = manager.run("replace")
+            assert (ran.returncode, ran.stdout.startswith("vgcd ")) == (0, True)
+            link.refresh()
+        ran = manager.run("end")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert host.keeper.wait(ANSWERS_WITHIN_S) == 0
+    ran = manager.run("replace")
+    assert ran.returncode == 3
+    assert f"no vgcd with a keeper has its socket in {manager.runtime}" in ran.stderr
+    manager.close()
+
+
+def test_signal_to_the_daemon_itself_has_the_spare_take_over(host: KeptVgcd, device: vgc.Device) -> None:
+    host.kill_daemon(signal.SIGTERM)
+    host.wait_for_takeovers(1)
+    assert list(device.to_device([8]).get()) == [8]
 
 
 # ---- ends --------------------------------------------------------------------------------------------

@@ -323,7 +323,10 @@ def test_version_names_the_wire_format(capsys: pytest.CaptureFixture[str]) -> No
 def test_unknown_command_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["sevre"])
-    assert "argument COMMAND: invalid choice: 'sevre' (choose from 'run', 'check-config'" in capsys.readouterr().err
+    assert (
+        "argument COMMAND: invalid choice: 'sevre' (choose from 'run', 'replace', 'end', 'check-config'"
+        in capsys.readouterr().err
+    )
 
 
 def test_check_accepts_a_correct_configuration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ _IGNORED: Final[Mapping[signal.Signals, str]] = {
     signal.SIGALRM: "signal_ignored",
 }
 """Events of signals that end other programs by default. If the daemon ends, so does every QEMU that it serves."""
-_ADVICE: Final = "SIGHUP reads the configuration again; SIGTERM ends the daemon, and QEMU with it"
+_ADVICE: Final = "SIGHUP reads the configuration again; SIGTERM ends the daemon, and QEMU with it if there is no keeper"
 
 
 def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -43,13 +44,19 @@ def _reload(daemon: Daemon) -> None:
     daemon.reload_soon()
 
 
+def _leave() -> None:
+    """Ends this process alone: all that counts is with the keeper, and its spare takes over."""
+    get_logger().info("leaves", pid=os.getpid(), means="the next vgcd takes over; a signal to the keeper ends VMs, too")
+    os._exit(0)
+
+
 async def _run_until_signal(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_loop_error)
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, _leave if daemon.is_kept else task.cancel)
     for number, event in _IGNORED.items():
         loop.add_signal_handler(number, _ignore, number, event)
     loop.add_signal_handler(signal.SIGHUP, _reload, daemon)

@@ -185,6 +185,11 @@ class Daemon:
             self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger())
 
     @property
+    def is_kept(self) -> bool:
+        """True if VMs go on when this process ends, as there is a keeper."""
+        return self._keeper is not None
+
+    @property
     def can_reload(self) -> bool:
         """True if the configuration can be read again."""
         return self._source is not None

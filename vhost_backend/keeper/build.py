@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from vhost_backend.keeper import PROGRAM
+
 SOURCE_DIR: Final = Path(__file__).parent
-KEEPER: Final = SOURCE_DIR / "vgc-keeper"
 _FLAGS: Final = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_FORTIFY_SOURCE=2")
 
 
@@ -16,12 +17,12 @@ def main() -> None:
     """Compiles the keeper unless it is up to date."""
     sources = sorted(SOURCE_DIR.glob("*.c"))
     newest = max(path.stat().st_mtime_ns for path in SOURCE_DIR.glob("*.[ch]"))
-    if KEEPER.exists() and KEEPER.stat().st_mtime_ns > newest:
+    if PROGRAM.exists() and PROGRAM.stat().st_mtime_ns > newest:
         return
-    unfinished = KEEPER.with_name(f"{KEEPER.name}.{os.getpid()}")
+    unfinished = PROGRAM.with_name(f"{PROGRAM.name}.{os.getpid()}")
     command = [os.environ.get("CC", "cc"), *_FLAGS, "-static", "-o", str(unfinished), *map(str, sources)]
     subprocess.run(command, check=True)
-    unfinished.replace(KEEPER)
+    unfinished.replace(PROGRAM)
 
 
 if __name__ == "__main__":

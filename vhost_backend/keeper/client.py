@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from vhost_backend.errors import HostError
 from vhost_backend.fds import Fd
+from vhost_backend.keeper.notices import notify
 from vhost_backend.log import get_logger
 from vhost_backend.sockets import receive_with_fds
 
@@ -44,6 +45,7 @@ class _Type(IntEnum):
     MESSAGE = 19
     HANGUP = 20
     EXIT = 21
+    STOP = 22
 
 
 class HasFileno(Protocol):
@@ -120,7 +122,7 @@ class Keeper:
         """Connections that an earlier daemon has had."""
         self._exits: dict[int, Callable[[int], None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._on_lost: Callable[[], object] = lambda: None
+        self._on_end: Callable[[], object] = lambda: None
         self.pid = os.getppid()
         """Process of the keeper, which is the daemon's parent."""
 
@@ -175,15 +177,17 @@ class Keeper:
         """True if an earlier daemon has had a connection, which nobody serves yet."""
         return key in self._relayed
 
-    def attach(self, on_lost: Callable[[], object]) -> None:
-        """Has the loop handle what the keeper says from now on; `on_lost` is called once, when the keeper has ended."""
-        self._on_lost = on_lost
+    def attach(self, on_end: Callable[[], object]) -> None:
+        """Has the loop handle what the keeper says from now on; `on_end` is called when the daemon is to end."""
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._sock, self.hear)
 
     def ready(self) -> None:
-        """Says that VMs are served: a spare may be started."""
+        """Says that VMs are served: a spare may be started. A service manager takes this process for the service's main one."""
         self._send(_Type.READY)
+        if not notify(f"MAINPID={os.getpid()}\nREADY=1"):
+            get_logger().warning("systemd_not_told")
 
     def end(self) -> None:
         """Says that this process ends on purpose, and all that is kept with it. Only the first call counts."""
@@ -263,13 +267,15 @@ class Keeper:
             if self._loop is not None:
                 self._loop.remove_reader(self._sock)
             get_logger().error("keeper_lost", means="its connections to QEMU are gone, and vgcd ends")
-            self._on_lost()
+            self._on_end()
             return
         match kind:
             case _Type.MESSAGE:
                 self._pass_on(key, Relayed(seq, data, fds, bool(flags & _CUT)))
             case _Type.HANGUP:
                 self._pass_on(key, HungUp(data))
+            case _Type.STOP:
+                self._on_end()
             case _Type.EXIT:
                 on_exit = self._exits.pop(seq, None)
                 if on_exit is not None:

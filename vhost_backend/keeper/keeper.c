@@ -26,10 +26,13 @@
 
 #define SOCKET_BYTES (4 << 20)
 #define SEND_PATIENCE_S 5 /* a daemon that reads nothing for this time is killed */
+#define FIXED 4           /* descriptors that are always waited for: signals, two daemons, clients */
 #define FIRST_DELAY_MS 100
 #define LONGEST_DELAY_MS 5000
 #define FD_ENVIRONMENT "VGC_KEEPER_FD"
 #define VERSION_ENVIRONMENT "VGC_KEEPER_VERSION"
+#define LISTEN_ENVIRONMENT "VGC_KEEPER_LISTEN"
+#define MAX_CLIENTS 8
 
 struct daemon {
     pid_t pid; /* 0: none */
@@ -47,6 +50,8 @@ static sigset_t original_mask;
 static bool is_ending, has_served, wants_following;
 static int failures; /* starts in a row that came to nothing */
 static int64_t start_at_ms;
+static int listener = -1;
+static int clients[MAX_CLIENTS]; /* who wait for an answer; -1: nobody */
 
 static int64_t now_ms(void)
 {
@@ -139,6 +144,22 @@ static void put_in_charge(struct daemon *daemon)
         (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
 }
 
+/* ---- who wait for another daemon ------------------------------------------------------------------------------ */
+
+static void answer_clients(const char *word, pid_t pid)
+{
+    char line[32];
+    int size =
+        pid > 0 ? snprintf(line, sizeof(line), "%s %d\n", word, (int)pid) : snprintf(line, sizeof(line), "%s\n", word);
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        if (clients[i] < 0)
+            continue;
+        (void)send(clients[i], line, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)close(clients[i]);
+        clients[i] = -1;
+    }
+}
+
 /* ---- what daemons say ----------------------------------------------------------------------------------------- */
 
 static void do_op(struct packet *packet, struct vgc_keep_op op, const char *key, const char *blob)
@@ -214,6 +235,7 @@ static void on_ready(struct daemon *daemon)
 {
     daemon->serves = has_served = wants_following = true;
     failures = 0;
+    answer_clients("serving", daemon->pid);
 }
 
 /* Handles all that a daemon has said so far. */
@@ -282,6 +304,8 @@ static void on_following_end(int status)
         keeper_say("the new vgcd did not start (%s %d); the present one goes on",
                    WIFEXITED(status) ? "exit code" : "signal",
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    if (took_over)
+        answer_clients("refused", 0);
     wants_following = true;
     delay_start();
 }
@@ -308,6 +332,7 @@ static void replace(void)
 {
     if (active.pid == 0 || !active.serves) {
         keeper_say("vgcd is not replaced: it does not serve yet");
+        answer_clients("refused", 0);
         return;
     }
     if (following.takes_over) {
@@ -322,6 +347,39 @@ static void replace(void)
     (void)start(&following, true);
 }
 
+static void finish(int number)
+{
+    is_ending = true;
+    if (active.pid == 0)
+        leave(0);
+    struct vgc_keep_head stop = {.type = VGC_KEEP_STOP};
+    if (!active.serves || !packet_send(active.sock, stop, NULL, NULL, NULL, 0))
+        (void)kill(active.pid, number);
+}
+
+static void take_client(void)
+{
+    char order = 0;
+    const struct timeval patience = {.tv_usec = 100000}; /* who connects sends at once */
+    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (client < 0)
+        return;
+    (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    for (size_t i = 0; i < MAX_CLIENTS && recv(client, &order, 1, 0) == 1; i++) {
+        if (clients[i] >= 0)
+            continue;
+        clients[i] = client;
+        if (order == VGC_KEEP_FINISH)
+            finish(SIGTERM);
+        else if (order == VGC_KEEP_REPLACE)
+            replace();
+        else
+            answer_clients("refused", 0);
+        return;
+    }
+    (void)close(client);
+}
+
 static void on_signal(int number)
 {
     if (number == SIGCHLD) {
@@ -332,12 +390,9 @@ static void on_signal(int number)
         replace();
         return;
     }
-    if (number == SIGTERM || number == SIGINT) {
-        is_ending = true;
-        if (active.pid == 0)
-            leave(0);
-    }
-    if (active.pid > 0)
+    if (number == SIGTERM || number == SIGINT)
+        finish(number);
+    else if (active.pid > 0)
         (void)kill(active.pid, number);
 }
 
@@ -408,32 +463,43 @@ int main(int argc, char **argv)
     }
     program = argv + 1;
     active.sock = following.sock = -1;
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        clients[i] = -1;
+    const char *number = getenv(LISTEN_ENVIRONMENT);
+    if (number != NULL) {
+        listener = (int)strtol(number, NULL, 10);
+        (void)fcntl(listener, F_SETFD, FD_CLOEXEC);
+        (void)unsetenv(LISTEN_ENVIRONMENT);
+    }
     raise_file_limit();
     int signals = open_signals();
     if (signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
         keeper_say("cannot start: %s", strerror(errno));
         return 3;
     }
-    fds = keeper_grown(NULL, (room + 3) * sizeof(*fds));
+    fds = keeper_grown(NULL, (room + FIXED) * sizeof(*fds));
     if (!start(&active, false))
         return 3;
     for (;;) {
         fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = active.sock, .events = POLLIN};
         fds[2] = (struct pollfd){.fd = following.sock, .events = POLLIN};
-        size_t relays = relay_wait_for(fds + 3, room);
+        fds[3] = (struct pollfd){.fd = listener, .events = POLLIN};
+        size_t relays = relay_wait_for(fds + FIXED, room);
         if (relays > room) {
             room = 2 * relays;
-            fds = keeper_grown(fds, (room + 3) * sizeof(*fds));
+            fds = keeper_grown(fds, (room + FIXED) * sizeof(*fds));
             continue;
         }
-        if (poll(fds, 3 + relays, wait_ms()) < 0 && errno != EINTR) {
+        if (poll(fds, FIXED + relays, wait_ms()) < 0 && errno != EINTR) {
             keeper_say("poll: %s", strerror(errno));
             return 3;
         }
         hear(&active);
         hear(&following);
         read_signals(signals);
+        if (fds[3].revents != 0)
+            take_client();
         start_what_is_due();
         relay_work(active.has_loaded ? active.sock : -1);
     }

@@ -14,6 +14,7 @@
  *   COMMIT                   ->               changes of the store and the reply to a message, all or nothing
  *                            <-   HANGUP      a frontend is gone; size: bytes of a message that it has not finished
  *                            <-   EXIT        an orphan has ended (seq: its pid, flags: its wait status)
+ *                            <-   STOP        the daemon is to end on purpose
  *   END                      ->               the daemon ends on purpose, and the keeper with it
  */
 #ifndef VGC_KEEPER_H
@@ -38,6 +39,7 @@ enum vgc_keep_type {
     VGC_KEEP_MESSAGE,
     VGC_KEEP_HANGUP,
     VGC_KEEP_EXIT,
+    VGC_KEEP_STOP,
 };
 
 enum vgc_keep_kind {
@@ -62,5 +64,10 @@ struct vgc_keep_op {
     uint32_t blob_len;
     int32_t fd;
 };
+
+/* Orders that a client of the keeper's socket sends, a byte each. It is answered with a line: "serving PID" once the
+ * daemon serves that was asked for, or "refused". */
+#define VGC_KEEP_REPLACE 'r'
+#define VGC_KEEP_FINISH 'f' /* ends all of it; the connection closes with the keeper's end */
 
 #endif
