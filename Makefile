@@ -62,6 +62,7 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
+nightly: export VGC_TAKEOVERS = 100
 nightly: frameworks test ptx  ## as test and ptx, and tests that have run on sanitized code on ordinary code, too
 
 .PHONY: frameworks

@@ -12,7 +12,13 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
+
+
+class HasFileno(Protocol):
+    """Owner of a descriptor."""
+
+    def fileno(self) -> int: ...
 
 
 class Fd:

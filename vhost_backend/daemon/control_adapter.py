@@ -38,8 +38,7 @@ from vhost_backend.daemon.migration import MigrationError
 from vhost_backend.daemon.served_vm import ServedVm
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.errors import VgcError
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.log import get_logger
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.control_messages import ControlSetup

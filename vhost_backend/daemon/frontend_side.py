@@ -10,8 +10,7 @@ from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.vm_parts import VmParts
 from vhost_backend.daemon.worker_slot import WorkerSlot
 from vhost_backend.errors import FrontendError
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.memory import MemoryTable
 from vhost_backend.vhost_user.messages import VringAddr

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from vhost_backend.errors import FrontendError
-from vhost_backend.fds import Fd, FdBag
+from vhost_backend.fds import Fd, FdBag, HasFileno
 from vhost_backend.keeper.client import (
     AddRelay,
     Change,
     Drop,
-    HasFileno,
     HungUp,
     Keeper,
     Kept,
@@ -26,6 +25,7 @@ from vhost_backend.keeper.client import (
     Relayed,
     below,
 )
+from vhost_backend.keeper.record import Record, pack
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import (
     Connection,
@@ -35,10 +35,8 @@ from vhost_backend.vhost_user.connection import (
     parsed,
     too_many_fds,
 )
-from vhost_backend.worker_protocol import codec
-from vhost_backend.worker_protocol.codec import Part
 
-Told: TypeAlias = tuple[Part, Mapping[str, HasFileno]] | None
+Told: TypeAlias = tuple[Record, Mapping[str, HasFileno]] | None
 """Record of a part, and descriptors by name; None: the part has nothing to keep."""
 
 _FRONTEND: Final = "frontend"
@@ -115,7 +113,7 @@ class VmKeep:
             if (told := tell()) is not None:
                 record, fds = told
                 now |= {f"{self._folder}/{part}/{name}": fd for name, fd in fds.items()}
-                now[f"{self._folder}/{part}"] = codec.pack(record)
+                now[f"{self._folder}/{part}"] = pack(record)
         changes: list[Change] = [Drop(key) for key in self._sent if key not in now]
         for key, value in now.items():
             before = self._sent.get(key)

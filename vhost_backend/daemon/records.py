@@ -13,12 +13,13 @@ from vhost_backend.config.daemon import EngineConfig, QuotaConfig, VmConfig
 from vhost_backend.config.engine import EngineName
 from vhost_backend.daemon.engines import Choice
 from vhost_backend.daemon.gpus import Gpu
-from vhost_backend.worker_protocol.codec import U32, U64, Part, Scalars
+from vhost_backend.keeper.record import U32, U64, Record
+from vhost_backend.worker_protocol.codec import Scalars
 from vhost_backend.worker_protocol.migration_messages import ArenaSetup
 from vhost_backend.worker_protocol.protocol import Ready, Stats
 
 
-class ChoiceRecord(Part, frozen=True):
+class ChoiceRecord(Record, frozen=True):
     """Choice of an engine, without the VM's other settings."""
 
     engine: EngineName
@@ -61,7 +62,7 @@ class ChoiceRecord(Part, frozen=True):
         )
 
 
-class WorkerRecord(Part, frozen=True):
+class WorkerRecord(Record, frozen=True):
     """Worker that computes for a guest. Descriptors: link, pidfd, stderr, its source files, its control area and records, its gate."""
 
     pid: int
@@ -79,7 +80,7 @@ class WorkerRecord(Part, frozen=True):
     """Device address of the guest's region; 0: kernels do not see it."""
 
 
-class GuestRecord(Part, frozen=True):
+class GuestRecord(Record, frozen=True):
     """State of a VM that its guest relies on, and its accounts. Descriptors: the in-flight memory."""
 
     choice: ChoiceRecord
@@ -98,7 +99,7 @@ class GuestRecord(Part, frozen=True):
     """The guest has yet to be told that the configuration space has changed."""
 
 
-class ProgramNumbers(Part, frozen=True):
+class ProgramNumbers(Record, frozen=True):
     """Numbers of a VM's registered programs. Descriptors: a file with each, but for those that are kept in the daemon's folder."""
 
     last: U32

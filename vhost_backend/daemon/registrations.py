@@ -16,8 +16,7 @@ from msgspec import Meta
 
 from vhost_backend.daemon.records import ProgramNumbers
 from vhost_backend.daemon.state_files import replace_file
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.log import Logger
 from vhost_backend.sandbox import memfd
 from vhost_backend.worker_protocol import codec

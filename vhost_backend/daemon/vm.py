@@ -38,12 +38,11 @@ from vhost_backend.daemon.supervisor import RestartPolicy
 from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.daemon.worker_slot import WorkerSlot
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
+from vhost_backend.keeper.record import unpack
 from vhost_backend.log import get_logger
 from vhost_backend.vhost_user.connection import Connection
 from vhost_backend.vhost_user.records import SessionRecord
-from vhost_backend.worker_protocol import codec
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.protocol import FunctionFigures, Stats
 from virtio_proto.control.api import AllotmentState
@@ -261,21 +260,21 @@ class Vm:
                 choice = await self._tools.engines.choose(self.config)
                 await self._attend(connection, choice, lambda frontend: frontend.slot.start())
                 return True
-            record = codec.unpack(guest[0], GuestRecord, "the guest's record")
+            record = unpack(guest[0], GuestRecord)
             if programs is not None:
-                numbers = codec.unpack(programs[0], ProgramNumbers, "the programs' record")
+                numbers = unpack(programs[0], ProgramNumbers)
                 self._history.registrations.restore(numbers, programs[1])
             self._restore(record, guest[1])
 
             def begin(frontend: FrontendSide) -> None:
                 self.allotment.restore(record.allotment, record.first_allotment, record.acknowledged)
                 has_notice = record.has_notice
-                state = codec.unpack(session[0], SessionRecord, "the session's record")
+                state = unpack(session[0], SessionRecord)
                 frontend.restore(state, session[1], has_notice=has_notice)
                 if worker is None:
                     frontend.slot.start()
                 else:
-                    frontend.slot.resume(codec.unpack(worker[0], WorkerRecord, "the worker's record"), worker[1])
+                    frontend.slot.resume(unpack(worker[0], WorkerRecord), worker[1])
 
             await self._attend(connection, record.choice.choice(self.config), begin)
         return True

@@ -44,8 +44,7 @@ from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.supervisor import Launch, Supervisor, WorkerEnd
 from vhost_backend.daemon.vm_parts import History, Tools, VmParts
 from vhost_backend.daemon.worker_watch import WorkerWatch
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, protocol, sources

@@ -13,10 +13,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final
 
 from vhost_backend.errors import HostError
-from vhost_backend.fds import Fd
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.keeper.notices import notify
 from vhost_backend.log import get_logger
 from vhost_backend.sockets import receive_with_fds
@@ -46,12 +46,6 @@ class _Type(IntEnum):
     HANGUP = 20
     EXIT = 21
     STOP = 22
-
-
-class HasFileno(Protocol):
-    """Owner of a descriptor."""
-
-    def fileno(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vhost_backend.fds import Fd
+from vhost_backend.keeper.record import U64, Record
 from vhost_backend.vhost_user.messages import Uva, VringAddr
 from vhost_backend.vhost_user.vring import Vring
-from vhost_backend.worker_protocol.codec import U64, Part
 
 Address = tuple[int, int, U64, U64, U64]
 """Index, flags, and the addresses of descriptors, used and available part."""
 
 
-class VringRecord(Part, frozen=True):
+class VringRecord(Record, frozen=True):
     """State of a ring. Its descriptors are kept beside the record."""
 
     size: int
@@ -24,7 +24,7 @@ class VringRecord(Part, frozen=True):
     stopped_as: tuple[int, int, Address | None] | None
 
 
-class SessionRecord(Part, frozen=True):
+class SessionRecord(Record, frozen=True):
     """State of a session between two messages."""
 
     features: U64

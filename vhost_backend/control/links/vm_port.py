@@ -14,8 +14,7 @@ from vhost_backend.cgroups.limits import USUAL_WEIGHT
 from vhost_backend.cgroups.weights import Sharing
 from vhost_backend.compiler.job import Target
 from vhost_backend.control.links.channel_port import VmChannels
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.worker_protocol.control_messages import ControlSetup
 from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.marks import Marks

@@ -27,8 +27,7 @@ from vhost_backend.control.links.channel_port import (
     WorkerGoneError,
 )
 from vhost_backend.control.links.record_reader import RecordReader
-from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import HasFileno
+from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol import control_messages as messages
 from vhost_backend.worker_protocol.budgets import RECORD_SHARE, TimeBudget
