@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import select
 import signal
 import socket
 import struct
@@ -277,26 +278,51 @@ def test_message_that_is_too_long_is_passed_on_as_its_header(
     assert relayed(first.hear()).data == header
 
 
-def test_frontend_that_reads_no_replies_keeps_nobody_from_theirs(
+def test_frontend_that_reads_no_replies_keeps_nobody_from_theirs_and_gets_its_own_later(
     host: Host, frontend: Callable[..., socket.socket]
 ) -> None:
     first, _spare = host.begin()
     deaf, other = frontend(first, "deaf"), frontend(first, "f")
-    deaf.settimeout(0)
-    sent = 0
-    for number in range(1, 400):
-        with contextlib.suppress(BlockingIOError):
-            sent += deaf.send(GET_CONFIG)
-        if sent < number * len(GET_CONFIG):
-            break
-        assert relayed(first.hear("deaf")).seq == number
-        first.commit(answer=("deaf", number, bytes(100_000)))
+    of_deaf: list[Relayed | HungUp] = []
+    first.keeper.listen("deaf", of_deaf.append)
+    answered = 0
+    while True:
+        deaf.sendall(GET_CONFIG)
         other.sendall(GET_CONFIG)
-        assert relayed(first.hear("f")).seq == number
-        first.commit(answer=("f", number, b"."))
+        said = relayed(first.hear("f"))
+        first.commit(answer=("f", said.seq, b"."))
         assert other.recv(1) == b"."
-        if number > 20:
-            break
+        other.sendall(GET_CONFIG)  # once this one is here, the deaf frontend's is, if it was read
+        said = relayed(first.hear("f"))
+        first.commit(answer=("f", said.seq, b"."))
+        assert other.recv(1) == b"."
+        if not of_deaf:
+            break  # it gets no more answers before it has taken those
+        answered += 1
+        assert relayed(of_deaf.pop()).seq == answered
+        first.commit(answer=("deaf", answered, bytes([answered]) * 100_000))
+    assert answered > 1
+    for number in range(1, answered + 1):
+        assert set(deaf.recv(100_000, socket.MSG_WAITALL)) == {number}
+    while not of_deaf:
+        first.keeper.hear()
+    assert relayed(of_deaf.pop()).seq == answered + 1
+
+
+def test_last_words_of_a_daemon_count_although_it_has_left_a_message_unread(
+    host: Host, frontend: Callable[[Daemon], socket.socket]
+) -> None:
+    """The kernel tells of the unread message first, as ECONNRESET, and only then gives what the daemon has said."""
+    first, spare = host.begin()
+    sock = frontend(first)
+    sock.sendall(GET_CONFIG)
+    until(lambda: select.select([first.socket], [], [], 0)[0])
+    host.process.send_signal(signal.SIGSTOP)
+    until(lambda: Path(f"/proc/{host.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    first.commit(Put("last", b"words"))
+    first.kill()
+    host.process.send_signal(signal.SIGCONT)
+    assert spare.take_over()["last"].blob == b"words"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -61,8 +61,8 @@ enum received packet_receive(int sock, struct packet *packet)
         struct msghdr message = {
             .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
         ssize_t size = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (size < 0 && errno == EINTR)
-            continue;
+        if (size < 0 && (errno == EINTR || errno == ECONNRESET))
+            continue; /* the latter once, if the sender has died without reading all; what it has said is there still */
         if (size < 0)
             return errno == EAGAIN ? NOTHING_YET : ENDED;
         take_fds(&message, packet);

@@ -171,13 +171,19 @@ static size_t wanted(const struct relay *relay)
     return HEADER_BYTES + (payload <= VGC_KEEP_MAX_MESSAGE ? payload : 0);
 }
 
+/* True if the next message is to be read: not before the frontend has taken the reply to the last one. */
+static bool is_read(const struct relay *relay)
+{
+    return relay->state == READING && relay->reply_len == 0;
+}
+
 static void read_some(struct relay *relay)
 {
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(VGC_KEEP_MAX_MESSAGE_FDS * sizeof(int))];
     } control;
-    while (relay->state == READING) {
+    while (is_read(relay)) {
         struct iovec part = {.iov_base = relay->message + relay->size, .iov_len = wanted(relay) - relay->size};
         struct msghdr message = {
             .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
@@ -217,7 +223,7 @@ size_t relay_wait_for(struct pollfd *fds, size_t max)
 {
     size_t count = 0;
     for (size_t i = 0; i < num_relays; i++) {
-        short events = (short)((relays[i]->state == READING ? POLLIN : 0) | (relays[i]->reply_len > 0 ? POLLOUT : 0));
+        short events = (short)((is_read(relays[i]) ? POLLIN : 0) | (relays[i]->reply_len > 0 ? POLLOUT : 0));
         if (events == 0)
             continue;
         if (count < max)
