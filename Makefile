@@ -85,6 +85,10 @@ frameworks-pytorch: build  ## install PyTorch with NVIDIA's CUDA libraries (6 GB
 ptx: build  ## many random kernels as CUDA C, as PTX and in a reference interpreter (PTX_PROGRAMS, PTX_SEED)
 	$(PYTHON) -m tests.ptx_reference --programs $(or $(PTX_PROGRAMS),2000) --seed $(or $(PTX_SEED),0)
 
+.PHONY: drill
+drill: build  ## kill, stop and slow down a host's processes while three guests compute (FAULTS, SEED)
+	$(PYTHON) -m tests.drill --faults $(or $(FAULTS),200) --seed $(or $(SEED),0)
+
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan
 	$(PYTHON) -m tools.sanitized
