@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.descriptors import open_fds
+from tests.limits import ANSWERS_WITHIN_S
 from tests.waiting import turns_until
 from vhost_backend.compiler.cache import DiskCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
@@ -111,6 +113,23 @@ def test_program_is_compiled_once_and_then_cached(rig: Rig) -> None:
         assert (take_image(first), first.from_cache) == (b"program", False)
         assert (take_image(second), second.from_cache) == (b"program", True)
         assert service.runs == 1
+
+    rig.run(test)
+
+
+def test_loop_goes_on_while_the_engine_looks_at_its_compiler(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe, goes_on = rig.describe, threading.Event()
+
+    def look(*asked: Any) -> CompileJob:
+        assert goes_on.wait(ANSWERS_WITHIN_S), "the loop waits for the engine"
+        return describe(*asked)
+
+    monkeypatch.setattr(rig, "describe", look)
+
+    async def test(service: CompileService) -> None:
+        programs = [submit(service, b"one"), submit(service, b"two")]
+        asyncio.get_running_loop().call_later(0, goes_on.set)
+        assert [take_image(await program) for program in programs] == [b"one", b"two"]
 
     rig.run(test)
 

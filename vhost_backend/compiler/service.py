@@ -29,7 +29,8 @@ from virtio_proto.schema import LIMITS, ProgramKind
 _T = TypeVar("_T")
 
 Describe = Callable[[Target, ProgramKind, bytes, tuple[str, ...]], CompileJob]
-"""Asks the target's engine for the job that compiles a program: (target, kind, source, options) -> job.
+"""Asks the target's engine for the job that compiles a program: (target, kind, source, options) -> job. It is called in a
+thread, as the first call reads compiler and headers, which takes up to some seconds; the service makes one call at a time.
 
 :raise DriverError: the engine does not compile it; the text goes to the guest.
 """
@@ -139,6 +140,7 @@ class CompileService:
         self._memory = memory or MemoryCache()
         self._domains = dict(domains or {})
         self._quarters = dict(quarters or {})
+        self._describing = asyncio.Lock()
         self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -185,7 +187,8 @@ class CompileService:
         started = time.monotonic()
         try:
             source = await _read(source_fd)
-            job = self._describe(target, kind, source, options)
+            async with self._describing:
+                job = await asyncio.to_thread(self._describe, target, kind, source, options)
             request = CompileRequest(self._domains.get(vm, f"client {vm}"), source, kind.name, options, job)
             key = await _key(request)
             program = self._memory.get(key)
