@@ -176,6 +176,12 @@ class Device(BuiltinFunctions):
     :param output: file for text that kernels print, written when their launch or call is waited for; default:
         ``sys.stdout``.
     :param look: no context is made: only `info`, `usage`, `limits`, `processes` and `nop` work.
+    :param recover: after `errors.DeviceLost`, which is raised once, the next use of the device makes a new context, as `reset`
+        does. Programs and functions are loaded again under the same objects. Device memory, streams, textures and surfaces
+        are gone, and raise `errors.ObjectLost` until they are written as a whole, or made again. Only the thread that has
+        opened the device may use it.
+    :param on_recovered: called with the device, whose context is new, before its first use: it puts the program's data back.
+        What it raises is passed on; a device that is lost meanwhile recovers again, and calls it again, a few times.
     :raise errors.NoDevice: the VM has no such device; the text says what is missing.
     :raise errors.VgcError: the device cannot be used; the text says why.
     """
@@ -191,7 +197,11 @@ class Device(BuiltinFunctions):
         spin_s: float | None = None,
         output: TextIO | None = None,
         look: bool = False,
+        recover: bool = False,
+        on_recovered: Callable[[Device], object] | None = None,
     ) -> None:
+        if on_recovered is not None and not recover:
+            raise errors.InvalidArgument("on_recovered without recover; allowed: together with recover=True")
         options, keep = _options(
             address, index, open_timeout_ns=open_timeout_s, request_timeout_ns=request_timeout_s, spin_ns=spin_s
         )
@@ -199,7 +209,8 @@ class Device(BuiltinFunctions):
             keep.append(ffi.new("char[]", state_dir.encode()))
             options.state_dir = keep[-1]
         options.flags = lib.VGC_OPEN_LOOK if look else 0
-        self._handle = Handle(options, Output(output))
+        self._on_recovered = on_recovered
+        self._handle = Handle(options, Output(output), self._restore, recovers=recover)
         self._known = KnownFunctions(self._handle)
         self.functions: Final = NamedFunctions(self._handle, self._known)
 
@@ -281,9 +292,19 @@ class Device(BuiltinFunctions):
         return job.last_timing()
 
     def reset(self) -> None:
-        """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid."""
-        self._known.clear()
-        check(lib.vgc_reset(self._handle.pointer))
+        """Makes a new context after `errors.DeviceLost`, once the device is ready. Older objects are invalid.
+
+        With `recover`, uses of a lost device do so by themselves, and programs stay valid.
+        """
+        self._handle.reset()
+
+    def _restore(self) -> None:
+        if not self._handle.recovers:
+            self._known.clear()
+            return
+        self._known.forget()
+        if self._on_recovered is not None:
+            self._on_recovered(self)
 
     def claim_queue(self) -> None:
         """Reserves a queue for this thread, which then shares none with other threads."""
@@ -541,10 +562,11 @@ class Device(BuiltinFunctions):
         :raise TypeError: an argument does not fit its parameter.
         :raise errors.VgcError: the call failed.
         """
+        device = self._handle.pointer
         function = self._known.of_call(name)
         packed, keep = arguments.pack_call(function.name, function.params, args)
         where = geometry(grid, block, shared_bytes, stream, cooperative)
-        device, word = self._handle.pointer, ffi.new("char[]", function.linker_name.encode())
+        word = ffi.new("char[]", function.linker_name.encode())
         with self._known.calling(name):
             done = job.run_kernel(
                 self._handle,

@@ -96,9 +96,20 @@ class Deadlock(VgcError):
 
 
 class DeviceLost(VgcError):
-    """The host replaced the worker: device memory and programs are gone. `Device.reset` makes a new context."""
+    """The host replaced the worker: device memory and programs are gone. `Device.reset` makes a new context, and a device
+    that was opened with `recover` does so at its next use.
+    """
 
     result = 15
+
+
+class ObjectLost(DeviceLost):
+    """The device works, but this memory, stream, texture or surface went with an earlier context; the text says what to do.
+
+    Not a result of libvgc.
+    """
+
+    result = -3
 
 
 class NoContext(DeviceLost):

@@ -87,7 +87,7 @@ class Job:
         return self._timing
 
     def _wait(self, timeout_s: float | None) -> int:
-        limit_ns = lib.vgc_request_timeout(self._handle.pointer) if timeout_s is None else int(timeout_s * 1e9)
+        limit_ns = lib.vgc_request_timeout(self._handle.bare_pointer) if timeout_s is None else int(timeout_s * 1e9)
         left_ns = limit_ns
         while (result := lib.vgc_job_wait(self._pointer, min(left_ns, SLICE_NS))) == lib.VGC_PENDING:
             left_ns -= SLICE_NS
@@ -114,7 +114,7 @@ class Job:
         return self._error is not None
 
     def _check_open(self) -> None:
-        assert self._handle.pointer is not None  # raises if the device is closed
+        assert self._handle.bare_pointer is not None  # raises if the device is closed
 
     def _settle(self, result: int) -> None:
         if result == lib.VGC_PENDING:

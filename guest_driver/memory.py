@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from guest_driver import job
 from guest_driver._lib import check, ffi, lib
@@ -55,21 +55,51 @@ def numbers_of(given: Any) -> tuple[int, ...]:
 class DeviceMemory:
     """Device memory of `nbytes` bytes, freed by `free`, at the end of a `with` block, or when collected."""
 
+    _REMEDY: ClassVar = "allowed: writing all of it, say in on_recovered, or allocating other memory"
+
     def __init__(self, handle: Handle, nbytes: int) -> None:
-        out = ffi.new("uint64_t *")
-        check(lib.vgc_alloc(handle.pointer, nbytes, out))
         self._handle = handle
-        self._address = int(out[0])
         self.nbytes = nbytes
-        self._free = handle.on_collect(self, lambda address: lib.vgc_free(handle.pointer, address), self._address)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        out = ffi.new("uint64_t *")
+        check(lib.vgc_alloc(self._handle.pointer, self.nbytes, out))
+        self._take(int(out[0]), lib.vgc_free)
+
+    def _take(self, address: int, release: Any) -> None:
+        self._address = address
+        self._epoch = self._handle.epoch
+        self._free = self._handle.on_collect_number(self, release, address)
 
     @property
     def address(self) -> int:
-        """Device address; 0 once the memory was freed."""
+        """Device address; 0 once the memory was freed.
+
+        :raise errors.ObjectLost: the memory is lost.
+        """
+        if self._address:
+            self._handle.check_epoch(self._epoch, f"{self.nbytes} bytes of device memory; {self._REMEDY}")
         return self._address
 
+    @property
+    def is_lost(self) -> bool:
+        """True if the memory went with an earlier context. Writing all of it (`write`, `fill_bytes`, `copy_from`, an array's
+        `set` and `fill`) allocates it anew, at another address.
+        """
+        return bool(self._address) and self._epoch != self._handle.epoch
+
+    def _renew(self) -> None:
+        """Allocates memory that is lost anew, for contents that are about to be written."""
+        if self.is_lost:
+            self._free()  # forgets the old address
+            self._allocate()
+
+    def _place(self) -> str:
+        return "that is lost" if self.is_lost else f"at {self.address:#x}"
+
     def __repr__(self) -> str:
-        return f"<{self.nbytes} bytes of device memory at {self.address:#x}>"
+        return f"<{self.nbytes} bytes of device memory {self._place()}>"
 
     def __enter__(self) -> Self:
         return self
@@ -103,8 +133,10 @@ class DeviceMemory:
     def write(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
         """Copies a buffer in. With a stream it returns a job at once; the buffer must not change until that is done."""
         memory = buffer_of(data, writable=False)
-        address = self._check_range(offset, len(memory))
         device, number = self._handle.pointer, _number(stream)
+        if offset == 0 and len(memory) == self.nbytes:
+            self._renew()
+        address = self._check_range(offset, len(memory))
         done = job.run(
             self._handle,
             lambda out: lib.vgc_copy_in(device, address, memory, len(memory), number, out),
@@ -116,8 +148,8 @@ class DeviceMemory:
     def read_into(self, data: Any, offset: int = 0, stream: Stream | None = None) -> Job | None:
         """Copies out into a writable buffer; with a stream it returns a job at once."""
         memory = buffer_of(data, writable=True)
-        address = self._check_range(offset, len(memory))
         device, number = self._handle.pointer, _number(stream)
+        address = self._check_range(offset, len(memory))
         done = job.run(
             self._handle,
             lambda out: lib.vgc_copy_out(device, memory, address, len(memory), number, out),
@@ -134,8 +166,11 @@ class DeviceMemory:
 
     def copy_from(self, other: DeviceMemory, stream: Stream | None = None) -> Job | None:
         """Copies all of `other` to this memory, on the device."""
-        to, source = self._check_range(0, other.nbytes), other._check_range(0, other.nbytes)
         device, number = self._handle.pointer, _number(stream)
+        source = other._check_range(0, other.nbytes)
+        if other.nbytes == self.nbytes:
+            self._renew()
+        to = self._check_range(0, other.nbytes)
         done = job.run(
             self._handle,
             lambda out: lib.vgc_copy_device(device, to, source, other.nbytes, number, out),
@@ -146,8 +181,9 @@ class DeviceMemory:
 
     def fill_bytes(self, unit: bytes, stream: Stream | None = None) -> Job | None:
         """Fills the memory with repetitions of `unit` (1, 2, 4 or 8 bytes)."""
-        address, value = self._check_range(0, self.nbytes), int.from_bytes(unit, "little")
         device, number = self._handle.pointer, _number(stream)
+        self._renew()
+        address, value = self._check_range(0, self.nbytes), int.from_bytes(unit, "little")
         done = job.run(
             self._handle,
             lambda out: lib.vgc_fill(device, address, value, len(unit), self.nbytes, number, out),
@@ -160,13 +196,17 @@ class DeviceMemory:
 class OpenedMemory(DeviceMemory):
     """Device memory of another process of the VM. `free` gives it up, and the other process keeps it."""
 
+    _REMEDY: ClassVar = "allowed: opening memory that its process has exported anew"
+
     def __init__(self, handle: Handle, key: bytes) -> None:
         address, size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         check(lib.vgc_memory_open(handle.pointer, key_of(key), address, size))
         self._handle = handle
-        self._address = int(address[0])
         self.nbytes = int(size[0])
-        self._free = handle.on_collect(self, lambda at: lib.vgc_memory_close(handle.pointer, at), self._address)
+        self._take(int(address[0]), lib.vgc_memory_close)
+
+    def _renew(self) -> None:
+        """Does nothing: only the process that made the memory can allocate it."""
 
 
 def _number(stream: Stream | None) -> int:
@@ -229,7 +269,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
         super().__init__(handle, max(self.size * self.dtype.itemsize, 1))
 
     def __repr__(self) -> str:
-        return f"<{self.shape} array of {self.dtype} on the device at {self.address:#x}>"
+        return f"<{self.shape} array of {self.dtype} on the device {self._place()}>"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -439,6 +479,8 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
         self.check_like(array)
         if self.size > 0:
             self.write(np.ascontiguousarray(array))
+        else:
+            self._renew()
 
     def fill(self, value: Any) -> None:
         """Sets every element, on the device.
@@ -454,6 +496,8 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
             raise ValueError(f"values of shape {element.shape} for every element; allowed: one number")
         if self.size > 0:
             self.fill_bytes(element.tobytes())
+        else:
+            self._renew()
 
     def check_like(self, array: DeviceArray | NDArray[Any]) -> None:
         """Checks that an array has this one's shape and type.
@@ -498,8 +542,20 @@ class ArrayView(DeviceArray):
         self._begin = first * base.dtype.itemsize
 
     @property
+    def is_lost(self) -> bool:
+        """True if the array's memory went with an earlier context; a view of all of it can be written."""
+        return self._base is not None and self._base.is_lost
+
+    def _renew(self) -> None:
+        if self._base is not None and self.nbytes == self._base.nbytes:
+            self._base._renew()  # noqa: SLF001
+
+    @property
     def address(self) -> int:
-        """Device address; 0 once the view or its array was freed."""
+        """Device address; 0 once the view or its array was freed.
+
+        :raise errors.ObjectLost: the array's memory is lost.
+        """
         base = 0 if self._base is None else self._base.address
         return base and base + self._begin
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 LEAK_CHECK: Final = "--leak-check"
 """Option of the software GPU's compiler: unloading a program prints its blocks of ``malloc()`` that were not freed."""
+
+REPEATS: Final = 5
+"""Times that a launch which may be repeated is repeated, when worker after worker dies."""
 
 Extent: TypeAlias = int | Sequence[int]
 """Size of a grid or a block: one to three numbers."""
@@ -62,9 +66,13 @@ class Function:
     """Kernel: ``function[grid, block](arguments...)`` runs it and waits; so does `launch`."""
 
     def __init__(self, program: Program | FoundFunction, pointer: Any) -> None:
+        self._program = program  # keeps the program loaded
+        self.take(pointer)
+
+    def take(self, pointer: Any) -> None:
+        """Becomes the function of libvgc at `pointer`: its program was loaded, or loaded again."""
         info = ffi.new("struct vgc_function_info *")
         lib.vgc_function_info(pointer, info)
-        self._program = program  # keeps the program loaded
         self._pointer = pointer
         self.name = text(info.short_name)
         self.linker_name = text(info.name)
@@ -95,13 +103,38 @@ class Function:
         return Configured(self, *geometry)
 
     def launch(
-        self, grid: Extent, block: Extent, *values: Any, shared_bytes: int = 0, cooperative: bool = False
+        self,
+        grid: Extent,
+        block: Extent,
+        *values: Any,
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+        repeat: bool = False,
     ) -> Timing:
         """Runs the kernel and waits for it. A kernel whose blocks wait for each other takes `cooperative` on GPUs.
 
+        :param repeat: on a device that recovers, a launch that ends with `errors.DeviceLost` is repeated, up to `REPEATS`
+            times, behind the recovery: it computes the same from the data that `on_recovered` puts back.
         :raise TypeError: an argument does not fit its parameter.
+        :raise errors.ObjectLost: an argument went with the worker, and was not put back.
         :raise errors.VgcError: the launch failed.
         """
+        if repeat and not self._program.handle.recovers:
+            raise errors.InvalidArgument(f"{self.name}: repeat=True; allowed: on Device(recover=True)")
+        for left in reversed(range(1 + REPEATS * repeat)):
+            try:
+                return self._launch(grid, block, values, shared_bytes, cooperative)
+            except errors.ObjectLost:
+                raise
+            except errors.DeviceLost:
+                if left == 0:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _launch(
+        self, grid: Extent, block: Extent, values: tuple[Any, ...], shared_bytes: int, cooperative: bool
+    ) -> Timing:
+        self._program.check_loaded()
         done = self._start(geometry(grid, block, shared_bytes, None, cooperative), values, asynchronous=False)
         assert not isinstance(done, job.Job)
         return done
@@ -116,12 +149,12 @@ class Function:
         cooperative: bool = False,
     ) -> Job:
         """Sends the kernel to a stream and returns at once."""
+        self._program.check_loaded()
         done = self._start(geometry(grid, block, shared_bytes, stream, cooperative), values, asynchronous=True)
         assert isinstance(done, job.Job)
         return stream.track(done)
 
     def _start(self, where: Any, values: tuple[Any, ...], *, asynchronous: bool) -> Job | Timing:
-        self._program.check_loaded()
         params = arguments.pack_all(self.name, self.params, self.param_bytes, values)
         return job.run_kernel(
             self._program.handle,
@@ -179,27 +212,61 @@ def _units(units: Sequence[Unit]) -> tuple[Any, list[Any]]:
     return packed, keep
 
 
+def _load(
+    handle: Handle, source: bytes | Sequence[Unit], options: Sequence[str], kind: int, *, register: bool, keep: bool
+) -> Any:
+    """Has the host compile and load a program; returns libvgc's.
+
+    :raise errors.VgcError: the host could not.
+    """
+    words, _keep = _words(options)
+    out = ffi.new("struct vgc_program **")
+    if register:
+        check(lib.vgc_program_register(handle.pointer, kind, source, len(source), words, len(options), keep, out))
+    elif isinstance(source, bytes):
+        check(lib.vgc_program_load(handle.pointer, kind, source, len(source), words, len(options), out))
+    else:
+        units, _keep_units = _units(source)
+        check(lib.vgc_program_link(handle.pointer, units, len(source), words, len(options), out))
+    return out[0]
+
+
 class FoundFunction:
     """Handle of a function of the VM or the host, which no program of this process has."""
 
     def __init__(self, handle: Handle, name: str) -> None:
-        out = ffi.new("struct vgc_function **")
-        check(lib.vgc_function_find(handle.pointer, name.encode(), out))
         self.handle = handle
-        self._release = handle.on_collect(self, lib.vgc_function_release, out[0])
-        self.function = Function(self, out[0])
+        self._name = name
+        self.function = Function(self, self._find())
+
+    def _find(self) -> Any:
+        out = ffi.new("struct vgc_function **")
+        check(lib.vgc_function_find(self.handle.pointer, self._name.encode(), out))
+        self._epoch = self.handle.epoch
+        self._release = self.handle.on_collect(self, lib.vgc_function_release, out[0])
+        return out[0]
 
     def check_loaded(self) -> None:
-        """Checks that the function can be used.
+        """Checks that the function can be used; after a recovery, it is found anew.
 
         :raise ValueError: its device is closed.
+        :raise errors.VgcError: it cannot be found anew.
         """
         if not self._release.alive or not self.handle.is_open:
             raise ValueError("the function's device is closed")
+        self.handle.recover()
+        if self.handle.recovers and self._epoch != self.handle.epoch:
+            before = self._release
+            self.function.take(self._find())
+            before()
 
 
 class Program:
-    """Loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings."""
+    """Loaded program. Its kernels: ``program["name"]`` or ``program.name``. `log` holds the compiler's warnings.
+
+    On a device that recovers, it keeps its source, and is loaded again at its first use after a recovery: its variables
+    have their initial values then, and nothing is bound.
+    """
 
     def __init__(
         self,
@@ -211,22 +278,26 @@ class Program:
         register: bool = False,
         keep: bool = False,
     ) -> None:
-        words, _keep = _words(options)
-        out = ffi.new("struct vgc_program **")
-        if register:
-            check(lib.vgc_program_register(handle.pointer, kind, source, len(source), words, len(options), keep, out))
-        elif isinstance(source, bytes):
-            check(lib.vgc_program_load(handle.pointer, kind, source, len(source), words, len(options), out))
-        else:
-            units, _keep_units = _units(source)
-            check(lib.vgc_program_link(handle.pointer, units, len(source), words, len(options), out))
+        load = partial(_load, handle, source, options, kind, register=register, keep=keep)
         self.handle = handle
-        self._pointer = out[0]
-        self.log = text(lib.vgc_program_log(self._pointer))
-        self._unload = handle.on_collect(self, lib.vgc_program_unload, self._pointer)
+        self._load_again: Callable[[], Any] | None = load if handle.recovers else None
         self._finds_leaks = LEAK_CHECK in options
         self._functions: dict[str, Function] = {}
         self._bound: dict[str, KernelObject] = {}
+        self._take(load())
+
+    def _take(self, pointer: Any) -> None:
+        self._pointer = pointer
+        self._epoch = self.handle.epoch
+        self.log = text(lib.vgc_program_log(pointer))
+        self._unload = self.handle.on_collect(self, lib.vgc_program_unload, pointer)
+        for name in self._functions:
+            self._functions[name].take(self._find(name))
+
+    def _find(self, name: str) -> Any:
+        out = ffi.new("struct vgc_function **")
+        check(lib.vgc_program_function(self._pointer, name.encode(), out))
+        return out[0]
 
     def __enter__(self) -> Self:
         return self
@@ -244,12 +315,19 @@ class Program:
         return self._unload.alive and self.handle.is_open
 
     def check_loaded(self) -> None:
-        """Checks that the program can be used.
+        """Checks that the program can be used; after a recovery, it is loaded again.
 
         :raise ValueError: it was unloaded, or its device is closed.
+        :raise errors.VgcError: it cannot be loaded again.
         """
         if not self.is_loaded:
             raise ValueError("the program was unloaded, or its device is closed")
+        self.handle.recover()
+        if self._load_again is not None and self._epoch != self.handle.epoch:
+            before = self._unload
+            self._bound.clear()
+            self._take(self._load_again())
+            before()
 
     def __iter__(self) -> Iterator[str]:
         """Iterates over the names of the kernels, as in the source."""
@@ -266,9 +344,7 @@ class Program:
         """
         self.check_loaded()
         if name not in self._functions:
-            out = ffi.new("struct vgc_function **")
-            check(lib.vgc_program_function(self._pointer, name.encode(), out))
-            self._functions[name] = Function(self, out[0])
+            self._functions[name] = Function(self, self._find(name))
         return self._functions[name]
 
     def __getattr__(self, name: str) -> Function:

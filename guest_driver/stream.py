@@ -23,12 +23,22 @@ class Stream:
         out = ffi.new("uint32_t *")
         check(lib.vgc_stream_create(handle.pointer, out))
         self._handle = handle
-        self.number = int(out[0])
+        self._number = int(out[0])
+        self._epoch = handle.epoch
         self._jobs: list[Job] = []
-        self._destroy = handle.on_collect(self, lambda n: lib.vgc_stream_destroy(handle.pointer, n), self.number)
+        self._destroy = handle.on_collect_number(self, lib.vgc_stream_destroy, self._number)
+
+    @property
+    def number(self) -> int:
+        """Number for libvgc's functions.
+
+        :raise errors.ObjectLost: the stream went with an earlier context.
+        """
+        self._handle.check_epoch(self._epoch, f"stream {self._number}; allowed: a new one, Device.stream()")
+        return self._number
 
     def __repr__(self) -> str:
-        return f"<stream {self.number}>"
+        return f"<stream {self._number}>"
 
     def __enter__(self) -> Self:
         return self

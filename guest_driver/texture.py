@@ -178,12 +178,23 @@ class KernelObject:
     """Texture or surface object, an argument for kernels. Keeps its array or memory alive."""
 
     def __init__(self, handle: Handle, number: int, source: TextureArray | DeviceMemory) -> None:
-        self.number = number
+        self._handle = handle
+        self._number = number
+        self._epoch = handle.epoch
         self._source = source
-        self._destroy = handle.on_collect(self, lambda object_: lib.vgc_object_destroy(handle.pointer, object_), number)
+        self._destroy = handle.on_collect_number(self, lib.vgc_object_destroy, number)
+
+    @property
+    def number(self) -> int:
+        """Number for kernels.
+
+        :raise errors.ObjectLost: the object went with an earlier context.
+        """
+        self._handle.check_epoch(self._epoch, "this texture or surface; allowed: making array and object again")
+        return self._number
 
     def __repr__(self) -> str:
-        return f"<object {self.number:#x} of {self._source}>"
+        return f"<object {self._number:#x} of {self._source}>"
 
     def __enter__(self) -> Self:
         return self
@@ -228,6 +239,7 @@ def texture_of(
 
     :raise TypeError: memory has no type.
     """
+    device = handle.pointer
     if isinstance(source, TextureArray):
         form["array"] = source.pointer
     else:
@@ -239,5 +251,5 @@ def texture_of(
         width, height, bytes_ = pitch or (source.nbytes // texel, 1, 0)
         form |= {"width": width, "height": height, "pitch": bytes_}
     out = ffi.new("uint64_t *")
-    check(lib.vgc_texture_create(handle.pointer, ffi.new("struct vgc_texture_form *", form), out))
+    check(lib.vgc_texture_create(device, ffi.new("struct vgc_texture_form *", form), out))
     return KernelObject(handle, int(out[0]), source)

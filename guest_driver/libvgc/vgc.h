@@ -466,6 +466,8 @@ VGC_API int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage 
 VGC_API int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limits);
 /* Processes of this guest that compute on the device; *count of them, also those for which there is no room. */
 VGC_API int vgc_processes(struct vgc_device *device, struct vgc_process *processes, size_t room, size_t *count);
+/* True between a request that ended with VGC_DEVICE_LOST and the next vgc_reset() that succeeds. Sends nothing. */
+VGC_API bool vgc_is_lost(const struct vgc_device *device);
 /* After VGC_DEVICE_LOST: waits until the device is ready and makes a new context. Programs, functions, events and
  * device addresses created before the reset are invalid: calls with them return VGC_DEVICE_LOST. */
 VGC_API int vgc_reset(struct vgc_device *device);

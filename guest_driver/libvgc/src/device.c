@@ -267,6 +267,11 @@ void vgc_end(struct vgc_device *device)
         context_destroy(device);
 }
 
+bool vgc_is_lost(const struct vgc_device *device)
+{
+    return atomic_load_explicit(&device->lost, memory_order_relaxed);
+}
+
 int vgc_reset(struct vgc_device *device)
 {
     if (device->process != vgc_process())
