@@ -20,4 +20,11 @@ def children(pid: int) -> list[int]:
 
 def launchers(daemon: int) -> list[int]:
     """Ids of a daemon's launchers, each of which stands for a worker, or a compiler while one runs."""
-    return [pid for pid in children(daemon) if Path(f"/proc/{pid}/comm").read_text().strip() == _LAUNCHER]
+    return [pid for pid in children(daemon) if _name(pid) == _LAUNCHER]
+
+
+def _name(pid: int) -> str:
+    """Name of a process; "" if it has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
