@@ -93,6 +93,10 @@ drill: build  ## kill, stop and slow down a host's processes while three guests 
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan
 	$(PYTHON) -m tools.sanitized
 
+.PHONY: soak
+soak: build  ## all that happens on a host, mixed, for HOURS (default 0.1): does anything grow, is anything lost?
+	@$(PYTHON) -m tests.soak --hours $(or $(HOURS),0.1)
+
 .PHONY: bench
 bench: image  ## run the benchmarks; results in bench/out/
 	@$(PYTHON) -m bench.install
