@@ -27,10 +27,14 @@ class ControlCaller:
     def __init__(self, path: Path, token: str | None = None) -> None:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sock.settimeout(TIMEOUT_S)
-        self._sock.connect(str(path))
         self._numbers = itertools.count(1)
         self._pushes: list[Frame] = []
-        self.ask("hello", version=API_VERSION, **({} if token is None else {"token": token}))
+        try:
+            self._sock.connect(str(path))
+            self.ask("hello", version=API_VERSION, **({} if token is None else {"token": token}))
+        except BaseException:
+            self._sock.close()
+            raise
 
     def ask(self, verb: str, **fields: Any) -> Any:
         """Sends a request, waits, and returns the daemon's answer.

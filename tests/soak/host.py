@@ -76,6 +76,8 @@ class SoakHost:
             f"control: {{socket: {self.control}, budget_percent: 100.0}}\novercommit: true\n"
         )
         self.keeper = _start("vhost_backend.entry", "run", "--config", str(config), stderr=subprocess.PIPE)
+        assert self.keeper.stderr is not None
+        stack.callback(self.keeper.stderr.close)
         reader = threading.Thread(target=self._read, name="log", daemon=True)
         reader.start()
         stack.callback(reader.join, ANSWERS_WITHIN_S)
@@ -90,8 +92,9 @@ class SoakHost:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        stack.callback(_end, self.centre)
         assert self.centre.stdout is not None
+        stack.callback(self.centre.stdout.close)
+        stack.callback(_end, self.centre)
         self._url = self.centre.stdout.readline().strip().rpartition(" ")[2].rstrip("/")
         if not self._url.startswith("http"):
             raise RuntimeError("the control centre did not start; see `python -m control_center.server --doctor`")
