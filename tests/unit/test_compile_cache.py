@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +137,16 @@ def test_truncated_file_is_found_and_deleted(tmp_path: Path, size: int) -> None:
     cache.store(KEY, program())
     os.truncate(cached_file(tmp_path), size)
     assert cache.load(KEY) is None
+    assert not cached_file(tmp_path).exists()
+
+
+@pytest.mark.parametrize(("log_bytes", "log"), [(4, b"\xff\xfe\xfd\xfc"), (5, b"four")], ids=["not text", "too long"])
+def test_file_with_a_forged_log_is_found_and_deleted(tmp_path: Path, log_bytes: int, log: bytes) -> None:
+    disk = DiskCache(tmp_path)
+    body = bytes.fromhex(KEY.replace("-", "")) + struct.pack("<I", log_bytes) + log
+    cached_file(tmp_path).write_bytes(b"VGCPROG1" + hashlib.sha256(body).digest() + body)
+    assert disk.load(KEY) is None
+    assert disk.corrupt_entries == 1
     assert not cached_file(tmp_path).exists()
 
 

@@ -238,4 +238,9 @@ def _parse(key: str, content: bytes) -> tuple[str, memoryview] | None:
     if magic != _MAGIC or found_key.hex() != key.replace("-", "") or hashlib.sha256(body).digest() != digest:
         return None
     rest = memoryview(content)[_HEADER.size :]
-    return bytes(rest[:log_bytes]).decode(), rest[log_bytes:]
+    if log_bytes > len(rest):
+        return None
+    try:
+        return bytes(rest[:log_bytes]).decode(), rest[log_bytes:]
+    except UnicodeDecodeError:
+        return None
