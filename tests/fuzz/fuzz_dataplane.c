@@ -5,25 +5,26 @@
  * thread. Promises, besides those that checking_engine.c watches over: what is popped is returned exactly once, also
  * in the books that survive a worker; quotas add up; nothing is left at the end.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "checking_engine.h"
 #include "input.h"
 #include "internal.h"
+#include "reuse.h"
+
+#pragma clang attribute push(__attribute__((no_sanitize("coverage"))),                                                 \
+                             apply_to = function) /* of the data plane alone */
 
 enum {
     QUEUES = 2,
     NUM = 32,        /* descriptors of a queue */
     SLOTS = NUM / 4, /* a request's slot has 4 descriptors */
-    REGION = 1 << 17,
+    REGION = REUSE_REGION_BYTES,
     AVAIL = 0x400,
     USED = 0x800,
     TABLES = 0x1000,
     QUEUE_BYTES = 0x2000,
-    BUFFERS = 0x8000,
+    BUFFERS = QUEUES * QUEUE_BYTES,
     BUFFER_BYTES = 0x400, /* of a slot: readable half, writable half */
     HALF = BUFFER_BYTES / 2,
     MAX_PROGRAMS = 64,
@@ -33,6 +34,7 @@ enum {
     SEND_GRAPH = 14,
     SEND_SHARING = 15,
 };
+_Static_assert(BUFFERS + QUEUES * SLOTS * BUFFER_BYTES == REGION, "rings, then buffers");
 static const uint64_t GPA = 0x40000000, UVA = 0x7f0000000000;
 
 /* Kinds of results of requests. */
@@ -41,7 +43,6 @@ enum result { CONTEXT, PROGRAM, FUNCTION, EVENT, ADDRESS, GRAPH, KEY, KEY_END, R
 struct state {
     struct vgc_dp *dp;
     struct checking_engine engine;
-    int region_fd, inflight_fd;
     uint8_t *region;
     struct vgc_inflight *inflight; /* what survives a worker */
     bool event_idx, indirect;
@@ -477,8 +478,9 @@ static void check_books(const struct state *state)
         in_flight += queue->in_flight;
     }
     PROMISE(dp->in_flight == in_flight);
-    PROMISE(dp->memory_used == checking_engine_charged(&state->engine) + plan_bytes(dp));
-    PROMISE(dp->plan_bytes == plan_bytes(dp));
+    uint64_t for_plans = plan_bytes(dp);
+    PROMISE(dp->plan_bytes == for_plans);
+    PROMISE(dp->memory_used == checking_engine_charged(&state->engine) + for_plans);
     PROMISE(dp->memory_used <= dp->config.memory_bytes);
 }
 
@@ -596,7 +598,7 @@ static bool serve_cold(struct state *state)
 static void spawn(struct state *state)
 {
     struct vgc_dp_config config = {.engine = &state->engine.base,
-                                   .inflight_fd = state->inflight_fd,
+                                   .inflight_fd = REUSE_INFLIGHT_FD,
                                    .num_queues = QUEUES,
                                    .queue_depth = 8,
                                    .memory_bytes = 1 << 20,
@@ -609,7 +611,7 @@ static void spawn(struct state *state)
 
 static int set_memory(struct state *state, uint32_t count)
 {
-    struct vgc_dp_region region = {.gpa = GPA, .uva = UVA, .size = REGION, .fd = state->region_fd};
+    struct vgc_dp_region region = {.gpa = GPA, .uva = UVA, .size = REGION, .fd = REUSE_REGION_FD};
     return vgc_dp_set_memory(state->dp, &region, count, why);
 }
 
@@ -775,15 +777,9 @@ static void begin(struct state *state, uint8_t config)
     checking_engine_init(&state->engine);
     state->engine.late = config & 4;
     state->engine.region_visible = config & 8;
-    state->region_fd = memfd_create("region", MFD_CLOEXEC);
-    PROMISE(state->region_fd >= 0 && ftruncate(state->region_fd, REGION) == 0);
-    state->region = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, state->region_fd, 0);
-    PROMISE(state->region != MAP_FAILED);
-    state->inflight_fd = memfd_create("inflight", MFD_CLOEXEC);
-    PROMISE(state->inflight_fd >= 0 && ftruncate(state->inflight_fd, sizeof(struct vgc_inflight)) == 0);
-    state->inflight =
-        mmap(NULL, sizeof(struct vgc_inflight), PROT_READ | PROT_WRITE, MAP_SHARED, state->inflight_fd, 0);
-    PROMISE(state->inflight != MAP_FAILED);
+    reuse_begin();
+    state->region = reuse_region();
+    state->inflight = reuse_inflight();
     state->inflight->magic = VGC_INFLIGHT_MAGIC;
     state->inflight->version = VGC_INFLIGHT_VERSION;
     spawn(state);
@@ -818,18 +814,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct state state;
     struct input input = {data, size};
-    struct state *state = calloc(1, sizeof(*state));
-    begin(state, take8(&input));
+    state = (struct state){0};
+    begin(&state, take8(&input));
     while (input.size > 0)
-        command(state, &input);
-    drain(state);
-    vgc_dp_destroy(state->dp);
-    PROMISE(state->engine.first == NULL && state->engine.num_allocs == 0);
-    munmap(state->region, REGION);
-    munmap(state->inflight, sizeof(struct vgc_inflight));
-    close(state->region_fd);
-    close(state->inflight_fd);
-    free(state);
+        command(&state, &input);
+    drain(&state);
+    vgc_dp_destroy(state.dp);
+    PROMISE(state.engine.first == NULL && state.engine.num_allocs == 0);
+    reuse_end();
     return 0;
 }
+
+#pragma clang attribute pop

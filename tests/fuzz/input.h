@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 struct input {
@@ -52,8 +53,10 @@ static inline uint64_t take64(struct input *input)
 /* A promise of the code under test; the fuzzer reports a broken one as a crash. */
 #define PROMISE(condition)                                                                                             \
     do {                                                                                                               \
-        if (!(condition))                                                                                              \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: broken promise: %s\n", __FILE__, __LINE__, #condition);                            \
             __builtin_trap();                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -91,13 +91,14 @@ void vgc_inflight_recover(struct vgc_dp *dp, struct vgc_queue *queue)
 {
     struct vgc_inflight_queue *shared = queue->shared;
     finish_torn_pop_or_push(queue);
-    for (uint32_t head = 0; head < VGC_MAX_QUEUE_SIZE; head++) {
-        if (!head_is_set(shared, head))
-            continue;
-        if (head < queue->vq.ring.num)
-            answer_lost(dp, queue, (uint16_t)head);
-        else
-            shared->heads[head / 64] &= ~(UINT64_C(1) << (head % 64));
+    for (uint32_t word = 0; word < VGC_INFLIGHT_WORDS; word++) {
+        for (uint64_t left = shared->heads[word]; left != 0; left &= left - 1) {
+            uint32_t head = word * 64 + (uint32_t)__builtin_ctzll(left);
+            if (head < queue->vq.ring.num)
+                answer_lost(dp, queue, (uint16_t)head);
+            else
+                shared->heads[word] &= ~(UINT64_C(1) << (head % 64));
+        }
     }
     if (dp->shared->black_box.valid == VGC_BLACK_BOX_REQUEST && dp->shared->black_box.queue == queue->index)
         dp->shared->black_box.valid = 0;

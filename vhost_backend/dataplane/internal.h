@@ -36,15 +36,23 @@
 #define VGC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* Sizes of tables. Fuzzers have small ones, whose ends they reach. */
+#ifndef VGC_SMALL_TABLES
 enum {
-    VGC_OF_VM = UINT16_MAX,       /* in place of a context's number: of the VM */
-    VGC_BATCH = 32,               /* most chains popped from a queue before the next queue's turn */
     VGC_MAX_ALLOCATIONS = 262144, /* of a VM, globals included */
     VGC_MAX_FUNCTIONS = 65536,
     VGC_MAX_PROGRAMS = 4096,
-    VGC_MAX_CALLS = 64,  /* CALLs of a VM in flight at once */
-    VGC_WORKSPACES = 32, /* streams of a VM with launches under way that need a workspace */
-    VGC_PLAN_ALIGN = 16, /* of each node's parameters */
+    VGC_MAX_CALLS = 64, /* CALLs of a VM in flight at once */
+};
+#else
+enum { VGC_MAX_ALLOCATIONS = 128, VGC_MAX_FUNCTIONS = 64, VGC_MAX_PROGRAMS = 16, VGC_MAX_CALLS = 2 };
+#endif
+
+enum {
+    VGC_OF_VM = UINT16_MAX, /* in place of a context's number: of the VM */
+    VGC_BATCH = 32,         /* most chains popped from a queue before the next queue's turn */
+    VGC_WORKSPACES = 32,    /* streams of a VM with launches under way that need a workspace */
+    VGC_PLAN_ALIGN = 16,    /* of each node's parameters */
     VGC_CALL_OPS = 2 * VGC_MAX_CALL_ARGS + 1,
     VGC_MAX_REQS = VGC_MAX_QUEUES * VGC_MAX_QUEUE_SIZE + 1,
     VGC_CALL_SPANS = VGC_MAX_CHAIN + 2 * VGC_MAX_CALL_ARGS,

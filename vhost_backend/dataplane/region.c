@@ -90,9 +90,11 @@ static int guard(uint8_t *base, uint64_t size, atomic_bool *lost)
 static void unguard(const uint8_t *base)
 {
     pthread_mutex_lock(&guarded_mutex);
-    for (size_t i = 0; i < MAX_GUARDED; i++)
-        if (atomic_load(&guarded[i].begin) == (uintptr_t)base)
-            atomic_store(&guarded[i].begin, 0);
+    size_t i = 0;
+    while (i < MAX_GUARDED && atomic_load(&guarded[i].begin) != (uintptr_t)base)
+        i++;
+    if (i < MAX_GUARDED)
+        atomic_store(&guarded[i].begin, 0);
     pthread_mutex_unlock(&guarded_mutex);
 }
 
