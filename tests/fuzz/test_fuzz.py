@@ -14,8 +14,8 @@ from tests.limits import HANGS_AFTER_S
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 2
-TARGETS: Final = ("vring", "dataplane", "ptx", "lowering")
-FAST: Final = ("vring", "dataplane", "ptx")
+TARGETS: Final = ("vring", "dataplane", "ptx", "lowering", "pci")
+FAST: Final = ("vring", "dataplane", "ptx", "pci")
 
 
 def fuzzer_runtime() -> Path | None:
@@ -118,6 +118,24 @@ PLANTED_BUGS: Final = {
         "vgc_line_wait(dp, req, close_now);",
         "close_now(dp, req);",
     ),
+    "capability shorter than its registers": (
+        "pci",
+        "guest_driver/libvgc/src/virtio_areas.c",
+        "length < AREAS[type].bytes || ",
+        "",
+    ),
+    "capability at an odd place": (
+        "pci",
+        "guest_driver/libvgc/src/virtio_areas.c",
+        " || offset % AREAS[type].align != 0",
+        "",
+    ),
+    "queue notified outside of the area": (
+        "pci",
+        "guest_driver/libvgc/src/virtio_start.c",
+        " || place + sizeof(uint16_t) > pci->notify_bytes",
+        "",
+    ),
     "lost requests not answered": (
         "dataplane",
         "vhost_backend/dataplane/inflight.c",
@@ -135,6 +153,7 @@ def test_corpus_detects_a_planted_bug(tmp_path: Path, target: str, source: str, 
         "virtio_proto",
         "vhost_backend/dataplane",
         "vhost_backend/builtins",
+        "guest_driver/libvgc",
         "tests/fuzz",
     ):
         shutil.copytree(ROOT / folder, mirror / folder)

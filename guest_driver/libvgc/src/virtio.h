@@ -62,6 +62,7 @@ struct virtio_pci {
     volatile uint8_t *isr;
     volatile uint8_t *device_config;
     uint8_t *notify;
+    uint32_t notify_bytes;
     uint32_t notify_multiplier;
     uint16_t notify_offsets[VGC_MAX_QUEUES];
     char uio[32];

@@ -135,19 +135,37 @@ static uint32_t read_u32(const uint8_t *bytes)
     return value;
 }
 
+/* Areas as the driver uses them [virtio 1.3 §4.1.4]. */
+static const struct {
+    uint32_t bytes; /* at least */
+    uint32_t align;
+} AREAS[] = {
+    [CAP_COMMON] = {sizeof(struct common_config), 4},
+    [CAP_NOTIFY] = {sizeof(uint16_t), sizeof(uint16_t)},
+    [CAP_ISR] = {1, 1},
+    [CAP_DEVICE] = {sizeof(struct vgc_config), 4},
+};
+
 static int map_capability(struct virtio_pci *pci, const uint8_t *config, uint8_t at)
 {
     uint8_t type = config[at + 3];
     uint8_t *area = NULL;
     if (type < CAP_COMMON || type > CAP_DEVICE)
         return VGC_OK;
-    int result = map_bar(pci, config[at + 4], read_u32(config + at + 8), read_u32(config + at + 12), &area);
+    uint32_t offset = read_u32(config + at + 8), length = read_u32(config + at + 12);
+    if (length < AREAS[type].bytes || offset % AREAS[type].align != 0)
+        return vgc_fail(VGC_INCOMPATIBLE,
+                        "%s has a capability of type %u with %u bytes at offset %#x; allowed: at least %u bytes, at a "
+                        "multiple of %u",
+                        pci->base.name, type, length, offset, AREAS[type].bytes, AREAS[type].align);
+    int result = map_bar(pci, config[at + 4], offset, length, &area);
     if (result != VGC_OK)
         return result;
     if (type == CAP_COMMON) {
         pci->common = (volatile struct common_config *)area;
     } else if (type == CAP_NOTIFY) {
         pci->notify = area;
+        pci->notify_bytes = length;
         pci->notify_multiplier = read_u32(config + at + 16);
     } else if (type == CAP_ISR) {
         pci->isr = area;

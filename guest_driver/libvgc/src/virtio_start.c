@@ -3,12 +3,17 @@
 
 enum { NO_VECTOR = 0xffff };
 
-static void read_notify_offsets(struct virtio_pci *pci, uint32_t num_queues)
+/* False: a queue's place lies outside of the area for notifications, or is not aligned. */
+static bool read_notify_offsets(struct virtio_pci *pci, uint32_t num_queues)
 {
     for (uint32_t i = 0; i < num_queues; i++) {
         pci->common->queue_select = (uint16_t)i;
         pci->notify_offsets[i] = pci->common->queue_notify_off;
+        uint64_t place = (uint64_t)pci->notify_offsets[i] * pci->notify_multiplier;
+        if (place % sizeof(uint16_t) != 0 || place + sizeof(uint16_t) > pci->notify_bytes)
+            return false;
     }
+    return true;
 }
 
 bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_layout *layout)
@@ -26,9 +31,9 @@ bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_lay
     uint64_t features = common->driver_feature;
     common->driver_feature_select = 1;
     transport->features = features | (uint64_t)common->driver_feature << 32;
-    read_notify_offsets(pci, layout->num_queues);
+    bool can_kick = read_notify_offsets(pci, layout->num_queues);
     vgc_virtio_unlock(pci);
-    return ours;
+    return ours && can_kick;
 }
 
 static int negotiate(struct virtio_pci *pci)
@@ -89,7 +94,10 @@ int vgc_virtio_start(struct vgc_transport *transport, const struct vgc_layout *l
     int result = negotiate(pci);
     if (result == VGC_OK) {
         setup_queues(pci, layout);
-        read_notify_offsets(pci, layout->num_queues);
+        if (!read_notify_offsets(pci, layout->num_queues))
+            result = vgc_fail(VGC_INCOMPATIBLE,
+                              "%s has a queue that is notified outside of its %u bytes for that, or at an odd address",
+                              transport->name, pci->notify_bytes);
     }
     vgc_virtio_unlock(pci);
     pci->common->device_status =

@@ -1,0 +1,215 @@
+/* A hostile PCI function that says it is ours, against the guest's driver: capabilities, the areas that they lead to,
+ * and what the driver does there when it opens, starts and kicks a device.
+ *
+ * The input is the function's configuration space, sizes of BARs, and their contents. Promises: no access outside the
+ * BARs, each an allocation of its own size (AddressSanitizer watches), none that is not aligned, and results that the
+ * driver knows.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "input.h"
+#include "virtio.h"
+
+#pragma clang attribute push(__attribute__((no_sanitize("coverage"))), apply_to = function) /* of the driver alone */
+
+enum { CONFIG = 256, FD = 1000000, MAX_CHECKED = VGC_MAX_QUEUES };
+
+static uint8_t config_space[CONFIG];
+static struct {
+    uint64_t size; /* 0: the function lacks it */
+    uint8_t *memory;
+} bars[NUM_BARS];
+static uint8_t fill;
+
+/* ---- what stands in for the system and for the rest of the driver ----------------------------------------------- */
+
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t size, off_t at);
+int __wrap_flock(int fd, int operation);
+int __wrap_close(int fd);
+int __wrap_munmap(void *at, size_t size);
+
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
+{
+    PROMISE(fd == FD && at >= 0 && (size_t)at + size <= CONFIG);
+    memcpy(to, config_space + at, size);
+    return (ssize_t)size;
+}
+
+/* Drops all but writes of the command: a device whose window shows what it likes. */
+ssize_t __wrap_pwrite(int fd, const void *from, size_t size, off_t at)
+{
+    PROMISE(fd == FD && at >= 0 && (size_t)at + size <= CONFIG && from != NULL);
+    return (ssize_t)size;
+}
+
+int __wrap_flock(int fd, int operation)
+{
+    (void)operation;
+    PROMISE(fd == FD);
+    return 0;
+}
+
+int __wrap_close(int fd)
+{
+    PROMISE(fd == FD);
+    return 0;
+}
+
+int __wrap_munmap(void *at, size_t size)
+{
+    for (int bar = 0; bar < NUM_BARS; bar++) {
+        if (bars[bar].memory != at)
+            continue;
+        PROMISE(size == bars[bar].size);
+        free(at);
+        bars[bar].memory = NULL;
+        return 0;
+    }
+    PROMISE(!"only what was mapped is unmapped");
+    return -1;
+}
+
+int vgc_fail(int result, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    PROMISE(vsnprintf(text, sizeof(text), format, args) > 0);
+    va_end(args);
+    PROMISE(result != VGC_OK);
+    return result;
+}
+
+int vgc_fail_errno(const char *format, ...)
+{
+    (void)format;
+    return VGC_SYSTEM;
+}
+
+bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns)
+{
+    (void)step_ns, (void)deadline_ns;
+    return false;
+}
+
+uint64_t vgc_deadline(uint64_t timeout_ns)
+{
+    return timeout_ns;
+}
+
+uint64_t vgc_layout_ring_offset(const struct vgc_layout *layout, uint32_t queue)
+{
+    (void)layout;
+    return queue * UINT64_C(4096);
+}
+
+struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
+{
+    (void)pci;
+    return NULL;
+}
+
+int vgc_pci_open(const char *address, const char *file, int flags)
+{
+    (void)address, (void)flags;
+    PROMISE(strcmp(file, "config") == 0);
+    return FD;
+}
+
+int vgc_pci_bind_uio(const char *address)
+{
+    (void)address;
+    return VGC_OK;
+}
+
+int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size)
+{
+    (void)address;
+    PROMISE(bar < NUM_BARS);
+    if (bars[bar].size == 0)
+        return VGC_NO_DEVICE;
+    *base = 0xfe000000;
+    *size = bars[bar].size;
+    return VGC_OK;
+}
+
+int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer)
+{
+    (void)address;
+    int bar = file[strlen(file) - 1] - '0';
+    PROMISE(bar >= 0 && bar < NUM_BARS && size == bars[bar].size && bars[bar].memory == NULL);
+    bars[bar].memory = malloc(size);
+    PROMISE(bars[bar].memory != NULL);
+    memset(bars[bar].memory, fill, size);
+    for (uint64_t at = 0; fill % 2 != 0 && at + 4 <= size; at += 4)
+        memcpy(bars[bar].memory + at, &(uint32_t){VGC_CONFIG_MAGIC}, 4); /* wherever the driver looks for it */
+    *pointer = bars[bar].memory;
+    return VGC_OK;
+}
+
+/* ---- a life of a function --------------------------------------------------------------------------------------- */
+
+/* Our magic is where the driver looks for it, so that it goes on. */
+static void pretend(const struct input *input)
+{
+    uint32_t magic = VGC_CONFIG_MAGIC;
+    struct input copy = *input;
+    uint8_t window = 0;
+    for (uint8_t at = config_space[0x34]; at >= 64 && at <= CONFIG - 20 && window == 0; at = config_space[at + 1]) {
+        if (config_space[at] == 9 && config_space[at + 3] == 5)
+            window = at;
+        if (config_space[at + 1] <= at)
+            break;
+    }
+    if (window != 0 && window + 20 <= CONFIG && take8(&copy) != 0xff)
+        memcpy(config_space + window + 16, &magic, sizeof(magic));
+}
+
+static void fill_device_area(struct virtio_pci *pci, struct input *input)
+{
+    struct common_config *common = (struct common_config *)(uintptr_t)pci->common;
+    take_bytes(input, common, sizeof(*common));
+    common->device_status = 0;
+}
+
+static void use(struct virtio_pci *pci, struct input *input)
+{
+    struct vgc_config config;
+    struct vgc_layout layout = {.num_queues = 1 + take8(input) % VGC_MAX_QUEUES, .ring_size = 16};
+    int result = pci->base.ops->read_config(&pci->base, &config);
+    PROMISE(result == VGC_OK || result == VGC_NO_ANSWER);
+    (void)pci->base.ops->read_allotment(&pci->base);
+    pci->base.ops->write_ack(&pci->base, take8(input));
+    fill_device_area(pci, input);
+    if (!pci->base.ops->is_running(&pci->base, &layout) && pci->base.ops->start(&pci->base, &layout, 0) != VGC_OK)
+        return;
+    pci->base.ops->revive(&pci->base);
+    for (uint32_t queue = 0; queue < layout.num_queues; queue++)
+        pci->base.ops->kick(&pci->base, queue);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    struct virtio_pci *pci = NULL;
+    take_bytes(&input, config_space, sizeof(config_space));
+    fill = take8(&input);
+    for (int bar = 0; bar < NUM_BARS; bar++)
+        bars[bar].size = (uint64_t)(take8(&input) % 65) * 64;
+    pretend(&input);
+    int result = vgc_virtio_open_function("0000:00:03.0", "", &pci);
+    PROMISE(result == VGC_OK || result == VGC_NO_DEVICE || result == VGC_INCOMPATIBLE || result == VGC_SYSTEM);
+    if (result == VGC_OK) {
+        use(pci, &input);
+        pci->base.ops->close(&pci->base);
+    }
+    for (int bar = 0; bar < NUM_BARS; bar++)
+        PROMISE(bars[bar].memory == NULL);
+    return 0;
+}
+
+#pragma clang attribute pop
