@@ -63,7 +63,8 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
 nightly: export VGC_TAKEOVERS = 100
-nightly: frameworks test ptx  ## as test and ptx, and tests that have run on sanitized code on ordinary code, too
+nightly: HOURS := 4
+nightly: frameworks test ptx fuzz  ## as test, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
 
 .PHONY: frameworks
 frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for tests that run them or compile their kernels anew
@@ -88,6 +89,10 @@ ptx: build  ## many random kernels as CUDA C, as PTX and in a reference interpre
 .PHONY: drill
 drill: build  ## kill, stop and slow down a host's processes while three guests compute (FAULTS, SEED)
 	$(PYTHON) -m tests.drill --faults $(or $(FAULTS),200) --seed $(or $(SEED),0)
+
+.PHONY: fuzz
+fuzz: build  ## all fuzzers in turn, for HOURS=0.1 in all; make nightly runs them for 4 hours
+	$(PYTHON) -m tools.fuzz --hours $(or $(HOURS),0.1)
 
 .PHONY: test-asan
 test-asan: build  ## unit and protocol tests on C code with ASan and UBSan

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.fuzz import mutation
 from tests.limits import HANGS_AFTER_S
+from tools import fuzz
+from vhost_backend.compiler import cache
+from vhost_backend.config import daemon
+from vhost_backend.control.api import commands
+from vhost_backend.worker_protocol import codec
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 2
+PYTHON_SECONDS: Final = 1
 TARGETS: Final = ("vring", "dataplane", "ptx", "lowering", "pci")
 FAST: Final = ("vring", "dataplane", "ptx", "pci")
 
@@ -48,6 +56,7 @@ def make(*arguments: str, folder: Path = HERE) -> subprocess.CompletedProcess[st
 def test_every_target_of_the_makefile_is_run_here() -> None:
     assert make("list").stdout.split() == list(TARGETS)
     assert make("list-fast").stdout.split() == list(FAST)
+    assert {each.name for each in fuzz.TARGETS} == {*TARGETS, *mutation.TARGETS}
 
 
 @needs_runtime
@@ -173,3 +182,53 @@ def test_corpus_detects_a_planted_bug(tmp_path: Path, target: str, source: str, 
     )
     assert replayed.returncode != 0
     assert "ERROR: " in replayed.stderr or "SUMMARY: UndefinedBehaviorSanitizer" in replayed.stderr
+
+
+# ---- in Python -----------------------------------------------------------------------------------
+
+
+def run_python(target: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.mutation", target, *arguments, f"--folder={folder}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_S,
+    )
+
+
+@pytest.mark.parametrize("target", mutation.TARGETS)
+def test_python_target_finds_no_error_in_some_seconds(target: str, tmp_path: Path) -> None:
+    done = run_python(target, tmp_path, f"--seconds={PYTHON_SECONDS}")
+
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "Done " in done.stdout
+
+
+PYTHON_BUGS: Final[dict[str, tuple[object, str, object]]] = {
+    "worker_link": (codec, "close_fds", lambda _fds: None),
+    "control_frames": (commands, "request_of", lambda verb, values: verb.Request(**values)),
+    "disk_cache": (cache, "_parse", lambda _key, content: ("", content[76:])),
+    "configuration": (daemon, "wrong_cores", lambda vm: vm.quota.cores.nothing),
+}
+
+
+def test_every_python_target_has_a_planted_bug() -> None:
+    assert set(PYTHON_BUGS) == set(mutation.TARGETS)
+
+
+@pytest.mark.parametrize("target", mutation.TARGETS)
+def test_python_target_detects_a_planted_bug_and_keeps_its_input(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, name, planted = PYTHON_BUGS[target]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, planted)
+        status = mutation.Fuzzer(target, tmp_path, seed=1).go_on()
+
+    assert status == mutation.CRASH_STATUS
+    (crash,) = tmp_path.glob("crash-*")
+    assert f"Test unit written to {crash}" in capsys.readouterr().out
+    repeated = run_python(target, tmp_path, str(crash))
+    assert repeated.returncode == 0, "the bug is planted in this process alone"
