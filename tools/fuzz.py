@@ -47,6 +47,7 @@ TARGETS: Final = (
     Target("ptx", 1),
     Target("lowering", 2, (SANITIZED,)),
     Target("pci", 1),
+    Target("driver", 2),
     Target("worker_link", 1, (PYTHON,)),
     Target("control_frames", 2, (PYTHON,)),
     Target("configuration", 1, (PYTHON,)),

@@ -22,8 +22,8 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 2
 PYTHON_SECONDS: Final = 1
-TARGETS: Final = ("vring", "dataplane", "ptx", "lowering", "pci")
-FAST: Final = ("vring", "dataplane", "ptx", "pci")
+TARGETS: Final = ("vring", "dataplane", "ptx", "lowering", "pci", "driver")
+FAST: Final = ("vring", "dataplane", "ptx", "pci", "driver")
 
 
 def fuzzer_runtime() -> Path | None:
@@ -143,6 +143,24 @@ PLANTED_BUGS: Final = {
         "pci",
         "guest_driver/libvgc/src/virtio_start.c",
         " || place + sizeof(uint16_t) > pci->notify_bytes",
+        "",
+    ),
+    "request on a broken queue": (
+        "driver",
+        "guest_driver/libvgc/src/message.c",
+        "if (queue->broken) /* since the slot was reserved */",
+        "if (queue->broken && queue->num_slots == 0)",
+    ),
+    "answer of any size": (
+        "driver",
+        "guest_driver/libvgc/src/program.c",
+        "load.room <= device->transport->region_bytes ?",
+        "load.room != 0 ?",
+    ),
+    "function table longer than the payload": (
+        "driver",
+        "guest_driver/libvgc/src/program.c",
+        "log_at > len ||",
         "",
     ),
     "lost requests not answered": (

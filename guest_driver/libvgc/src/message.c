@@ -39,6 +39,11 @@ static bool quota_take(struct vgc_device *device, uint16_t opcode)
     return true;
 }
 
+static int refuse_broken(const struct vgc_queue *queue)
+{
+    return vgc_fail(VGC_DEVICE_LOST, "queue %u was corrupted by the device: open the device again", queue->index);
+}
+
 /* With the mutex held: a slot and a place in the quota, or why not. */
 static int reserve(struct vgc_queue *queue, uint16_t opcode, bool wait)
 {
@@ -47,8 +52,7 @@ static int reserve(struct vgc_queue *queue, uint16_t opcode, bool wait)
     uint64_t deadline_ns = 0;
     for (;;) {
         if (queue->broken)
-            return vgc_fail(VGC_DEVICE_LOST, "queue %u was corrupted by the device: open the device again",
-                            queue->index);
+            return refuse_broken(queue);
         if (queue->num_free > 0 && quota_take(device, opcode))
             return VGC_OK;
         vgc_queue_take_completions(queue);
@@ -219,13 +223,14 @@ static int publish(struct vgc_message *message, const struct vgc_sg *chain, stru
 {
     struct vgc_queue *queue = message->queue;
     for (;;) {
+        if (queue->broken) /* since the slot was reserved */
+            return refuse_broken(queue);
         int head = vgc_vq_add(&queue->vq, chain, message->num_readable, message->num_writable, table,
                               table != NULL ? gpa_of(message, (uint8_t *)table) : 0, message->job);
         if (head >= 0)
             return VGC_OK;
         uint64_t since_ns = 0;
-        if (head != -ENOSPC || queue->broken ||
-            !vgc_queue_pause(queue, &since_ns, vgc_deadline(queue->device->request_timeout_ns)))
+        if (head != -ENOSPC || !vgc_queue_pause(queue, &since_ns, vgc_deadline(queue->device->request_timeout_ns)))
             return vgc_fail(VGC_INTERNAL, "cannot publish a chain of %d descriptors on queue %u: %s",
                             message->num_readable + message->num_writable, queue->index, strerror(-head));
     }
@@ -253,14 +258,14 @@ int vgc_message_send(struct vgc_message *message)
     struct vgc_desc *table = (struct vgc_desc *)(message->request - VGC_SLOT_TABLE_BYTES);
 
     pthread_mutex_lock(&queue->mutex);
-    queue->slot_jobs[job->slot] = job;
     vgc_trace_sent(job);
     job->start_ns = vgc_now_ns();
     int result = publish(message, chain, indirect ? table : NULL);
-    if (result != VGC_OK)
-        queue->slot_jobs[job->slot] = NULL;
-    else if (vgc_vq_should_kick(&queue->vq))
-        kick(queue);
+    if (result == VGC_OK) {
+        queue->slot_jobs[job->slot] = job; /* now, as publish() may wait, and a queue that breaks ends all jobs there */
+        if (vgc_vq_should_kick(&queue->vq))
+            kick(queue);
+    }
     pthread_mutex_unlock(&queue->mutex);
     if (result != VGC_OK)
         vgc_message_cancel(message);

@@ -215,6 +215,13 @@ static int try_load(struct load *load)
     return result;
 }
 
+static int refuse_answer(const struct load *load)
+{
+    return vgc_fail(VGC_RESOURCES_EXHAUSTED,
+                    "the device's answer of %llu bytes does not fit the region; allowed: at most %llu bytes",
+                    (unsigned long long)load->room, (unsigned long long)load->device->transport->region_bytes);
+}
+
 int vgc_program_end(struct vgc_device *device, uint32_t id)
 {
     struct vgc_message message;
@@ -248,8 +255,9 @@ static int load_program(struct vgc_device *device, int kind, uint32_t flags, con
         if (flags == 0)
             (void)vgc_program_end(device, (uint32_t)load.response.value);
         free(load.payload);
+        load.payload = NULL;
         load.room = load.response.aux;
-        result = try_load(&load);
+        result = load.room <= device->transport->region_bytes ? try_load(&load) : refuse_answer(&load);
     }
     if (result == VGC_OK)
         return vgc_program_make(device, (uint32_t)load.response.value, flags != 0, load.payload, load.payload_len,
