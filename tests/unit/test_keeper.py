@@ -366,16 +366,42 @@ def test_daemon_that_crashes_while_no_spare_has_loaded_is_followed_by_one_that_d
 def test_new_program_that_does_not_start_leaves_the_present_one_in_its_place(
     host: Host, frontend: Callable[[Daemon], socket.socket]
 ) -> None:
-    first, _spare = host.begin()
+    first, spare = host.begin()
     qemu = frontend(first)
     host.process.send_signal(signal.SIGUSR2)
     host.next().exit(3)
-    host.spare()
+    until(lambda: not Path(f"/proc/{host.daemons[-1].pid}").exists())
+    assert Path(f"/proc/{spare.pid}").exists()
     qemu.sendall(GET_CONFIG)
     assert relayed(first.hear()).seq == 1
     first.commit(answer=("f", 1, b"still here"))
     assert qemu.recv(100) == b"still here"
     assert "the new vgcd did not start (exit code 3); the present one goes on" in host.close()
+
+
+def test_new_program_takes_over_once_it_has_loaded_and_the_spare_until_then(host: Host) -> None:
+    first, spare = host.begin()
+    first.commit(Put("state", b"kept"))
+    host.process.send_signal(signal.SIGUSR2)
+    new = host.next()
+    first.kill()
+    assert spare.take_over()["state"].blob == b"kept"
+    spare.keeper.ready()
+    new.keeper.hello()
+    assert new.take_over()["state"].blob == b"kept"
+    until(lambda: not Path(f"/proc/{spare.pid}").exists())
+
+
+def test_program_that_is_to_be_replaced_before_it_serves_is_replaced_then(host: Host) -> None:
+    first = host.next(None)
+    host.process.send_signal(signal.SIGUSR2)
+    first.load()
+    first.commit(Put("state", b"kept"))
+    first.keeper.ready()
+    started = [host.next(), host.next()]  # a spare, and the new program, in this order or the other
+    for daemon in started:
+        daemon.keeper.hello()
+    until(lambda: not Path(f"/proc/{first.pid}").exists())
 
 
 def test_keeper_without_a_program_says_what_is_allowed(program: Path) -> None:

@@ -26,7 +26,7 @@
 
 #define SOCKET_BYTES (4 << 20)
 #define SEND_PATIENCE_S 5 /* a daemon that reads nothing for this time is killed */
-#define FIXED 4           /* descriptors that are always waited for: signals, two daemons, clients */
+#define FIXED 5           /* descriptors that are always waited for: signals, three daemons, clients */
 #define FIRST_DELAY_MS 100
 #define LONGEST_DELAY_MS 5000
 #define FD_ENVIRONMENT "VGC_KEEPER_FD"
@@ -44,11 +44,13 @@ struct daemon {
     uint32_t version; /* of its records */
 };
 
-static struct daemon active, following; /* `following`: the spare, or the one that is to take over */
+static struct daemon active, following; /* `following`: the spare, or one that takes over when the active has ended */
+static struct daemon candidate;         /* the program on disk, which is to take over once it has loaded */
 static char **program;
 static sigset_t original_mask;
 static bool is_ending, has_served, wants_following;
-static int failures; /* starts in a row that came to nothing */
+static bool replaces_later; /* the present daemon is to be replaced as soon as it serves */
+static int failures;        /* starts in a row that came to nothing */
 static int64_t start_at_ms;
 static int listener = -1;
 static int clients[MAX_CLIENTS]; /* who wait for an answer; -1: nobody */
@@ -60,12 +62,22 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Ends a daemon that does not serve, if there is one. */
+static void end_idle(struct daemon *daemon)
+{
+    if (daemon->pid == 0)
+        return;
+    (void)kill(daemon->pid, SIGKILL);
+    (void)waitpid(daemon->pid, NULL, 0);
+    if (daemon->sock >= 0)
+        (void)close(daemon->sock);
+    *daemon = (struct daemon){.sock = -1};
+}
+
 _Noreturn static void leave(int status)
 {
-    if (following.pid > 0) {
-        (void)kill(following.pid, SIGKILL);
-        (void)waitpid(following.pid, NULL, 0);
-    }
+    end_idle(&following);
+    end_idle(&candidate);
     exit(status);
 }
 
@@ -143,6 +155,8 @@ static void put_in_charge(struct daemon *daemon)
         !packet_send(daemon->sock, go, NULL, NULL, NULL, 0))
         (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
 }
+
+static void replace(void);
 
 /* ---- who wait for another daemon ------------------------------------------------------------------------------ */
 
@@ -223,19 +237,27 @@ static void on_hello(struct daemon *daemon, uint32_t version)
 {
     daemon->has_loaded = true;
     daemon->version = version;
-    if (daemon == &active) {
+    if (daemon == &active)
         put_in_charge(daemon);
-    } else if (daemon->takes_over) {
-        if (active.pid > 0)
-            (void)kill(active.pid, SIGKILL); /* all that counts is here: nothing is gained by waiting */
-    }
+    if (daemon != &candidate)
+        return;
+    end_idle(&following); /* a spare of the old program */
+    following = candidate;
+    candidate = (struct daemon){.sock = -1};
+    if (active.pid > 0)
+        (void)kill(active.pid, SIGKILL); /* all that counts is here: nothing is gained by waiting */
 }
 
 static void on_ready(struct daemon *daemon)
 {
     daemon->serves = has_served = wants_following = true;
     failures = 0;
-    answer_clients("serving", daemon->pid);
+    if (replaces_later) {
+        replaces_later = false;
+        replace();
+    } else if (candidate.pid == 0) {
+        answer_clients("serving", daemon->pid);
+    }
 }
 
 /* Handles all that a daemon has said so far. */
@@ -297,17 +319,21 @@ static void on_active_end(int status)
 
 static void on_following_end(int status)
 {
-    bool took_over = following.takes_over;
+    keeper_say("a spare vgcd has ended (%s %d)", WIFEXITED(status) ? "exit code" : "signal",
+               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     hear(&following);
     forget(&following);
-    if (took_over)
-        keeper_say("the new vgcd did not start (%s %d); the present one goes on",
-                   WIFEXITED(status) ? "exit code" : "signal",
-                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    if (took_over)
-        answer_clients("refused", 0);
     wants_following = true;
     delay_start();
+}
+
+static void on_candidate_end(int status)
+{
+    hear(&candidate);
+    forget(&candidate);
+    keeper_say("the new vgcd did not start (%s %d); the present one goes on",
+               WIFEXITED(status) ? "exit code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    answer_clients("refused", 0);
 }
 
 static void reap(void)
@@ -319,6 +345,8 @@ static void reap(void)
             on_active_end(status);
         } else if (pid == following.pid) {
             on_following_end(status);
+        } else if (pid == candidate.pid) {
+            on_candidate_end(status);
         } else if (active.pid > 0 && active.has_loaded) {
             struct vgc_keep_head head = {.type = VGC_KEEP_EXIT, .seq = (uint32_t)pid, .flags = (uint32_t)status};
             (void)packet_send(active.sock, head, NULL, NULL, NULL, 0);
@@ -331,20 +359,13 @@ static void reap(void)
 static void replace(void)
 {
     if (active.pid == 0 || !active.serves) {
-        keeper_say("vgcd is not replaced: it does not serve yet");
-        answer_clients("refused", 0);
+        replaces_later = true;
         return;
     }
-    if (following.takes_over) {
+    if (candidate.pid > 0)
         keeper_say("vgcd is being replaced already");
-        return;
-    }
-    if (following.pid > 0) { /* a spare of the old program */
-        (void)kill(following.pid, SIGKILL);
-        (void)waitpid(following.pid, NULL, 0);
-        forget(&following);
-    }
-    (void)start(&following, true);
+    else if (!start(&candidate, true))
+        answer_clients("refused", 0);
 }
 
 static void finish(int number)
@@ -365,7 +386,8 @@ static void take_client(void)
     if (client < 0)
         return;
     (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    for (size_t i = 0; i < MAX_CLIENTS && recv(client, &order, 1, 0) == 1; i++) {
+    bool has_order = recv(client, &order, 1, 0) == 1;
+    for (size_t i = 0; has_order && i < MAX_CLIENTS; i++) {
         if (clients[i] >= 0)
             continue;
         clients[i] = client;
@@ -462,7 +484,7 @@ int main(int argc, char **argv)
         return 2;
     }
     program = argv + 1;
-    active.sock = following.sock = -1;
+    active.sock = following.sock = candidate.sock = -1;
     for (size_t i = 0; i < MAX_CLIENTS; i++)
         clients[i] = -1;
     const char *number = getenv(LISTEN_ENVIRONMENT);
@@ -484,7 +506,8 @@ int main(int argc, char **argv)
         fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = active.sock, .events = POLLIN};
         fds[2] = (struct pollfd){.fd = following.sock, .events = POLLIN};
-        fds[3] = (struct pollfd){.fd = listener, .events = POLLIN};
+        fds[3] = (struct pollfd){.fd = candidate.sock, .events = POLLIN};
+        fds[4] = (struct pollfd){.fd = listener, .events = POLLIN};
         size_t relays = relay_wait_for(fds + FIXED, room);
         if (relays > room) {
             room = 2 * relays;
@@ -497,8 +520,9 @@ int main(int argc, char **argv)
         }
         hear(&active);
         hear(&following);
+        hear(&candidate);
         read_signals(signals);
-        if (fds[3].revents != 0)
+        if (fds[4].revents != 0)
             take_client();
         start_what_is_due();
         relay_work(active.has_loaded ? active.sock : -1);
