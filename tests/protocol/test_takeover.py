@@ -193,6 +193,30 @@ def test_limits_that_were_set_hold_on(host: KeptVgcd, link: AttachedLink, tmp_pa
     assert link._space.quota_memory_bytes == 32 << 20
 
 
+def test_vm_whose_settings_have_changed_keeps_those_of_its_frontend(tmp_path: Path) -> None:
+    """And one that is not in the configuration any more is served until its frontend leaves."""
+    second = f"  b: {{socket: {tmp_path}/b, engine: 'null', num_queues: 4}}\n"
+    with kept_vgcd(tmp_path, second) as host:
+        config = tmp_path / "vgcd.yaml"
+        with FakeFrontend.connect(tmp_path / "a") as one, FakeFrontend.connect(tmp_path / "b") as other:
+            for frontend in (one, other):
+                frontend.negotiate()
+                frontend.wait_health(Health.READY)
+            config.write_text(config.read_text().replace(second, "").replace("num_queues: 4", "num_queues: 2"))
+            host.keeper.send_signal(signal.SIGHUP)
+            host.wait_for("reloaded")
+            host.kill_daemon()
+            host.wait_for_takeovers(2)
+            for frontend in (one, other):
+                assert frontend.wait_for_config(lambda space: space.health == Health.READY).num_queues == 4
+        host.wait_for("vm_left", vm="b")
+        host.wait_for("vm_changed", vm="a")
+        with FakeFrontend.connect(tmp_path / "a", num_queues=2) as frontend:
+            frontend.negotiate()
+            assert frontend.wait_for_config(lambda space: space.health == Health.READY).num_queues == 2
+        assert not (tmp_path / "b").exists()
+
+
 # ---- replacing it on purpose -----------------------------------------------------------------------
 
 

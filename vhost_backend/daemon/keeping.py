@@ -39,8 +39,20 @@ from vhost_backend.vhost_user.connection import (
 Told: TypeAlias = tuple[Record, Mapping[str, HasFileno]] | None
 """Record of a part, and descriptors by name; None: the part has nothing to keep."""
 
+SETTINGS: Final = "settings"
+"""Key of the settings with which the frontend is served."""
 _FRONTEND: Final = "frontend"
 """Key of the frontend's connection."""
+
+
+def settings_of(keeper: Keeper | None, kept: Mapping[str, Kept]) -> dict[str, bytes]:
+    """Records of the settings of VMs whose frontends an earlier daemon has served, by VM."""
+    found = {}
+    for key, entry in kept.items():
+        folder, _, part = key.rpartition("/")
+        if part == SETTINGS and keeper is not None and keeper.relays(f"{folder}/{_FRONTEND}"):
+            found[folder.removeprefix("vm/")] = entry.blob
+    return found
 
 
 class VmKeep:

@@ -7,6 +7,8 @@ Another daemon reads them, perhaps one of another version of this program: a cha
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
 
 from vhost_backend.compiler.job import Target
 from vhost_backend.config.daemon import EngineConfig, QuotaConfig, VmConfig
@@ -16,7 +18,7 @@ from vhost_backend.daemon.gpus import Gpu
 from vhost_backend.keeper.record import U32, U64, Record
 from vhost_backend.worker_protocol.codec import Scalars
 from vhost_backend.worker_protocol.migration_messages import ArenaSetup
-from vhost_backend.worker_protocol.protocol import Ready, Stats
+from vhost_backend.worker_protocol.protocol import Ready, SandboxMode, Stats
 
 
 class ChoiceRecord(Record, frozen=True):
@@ -59,6 +61,56 @@ class ChoiceRecord(Record, frozen=True):
             self.unseen,
             self.problem,
             None if self.fallback is None else self.fallback.choice(config),
+        )
+
+
+class SettingsRecord(Record, frozen=True):
+    """Settings with which a VM's frontend is served, whatever the configuration says by now."""
+
+    name: str
+    uuid: str
+    socket: str | None
+    region_bytes: int
+    region_file: str | None
+    engine: EngineName
+    options: Scalars
+    quota: QuotaConfig
+    deadline_ns: int
+    num_queues: int
+    sandbox: SandboxMode
+    cache_domain: str | None
+
+    @classmethod
+    def of(cls, config: VmConfig) -> SettingsRecord:
+        return cls(
+            config.name,
+            str(config.uuid),
+            None if config.socket is None else str(config.socket),
+            config.region_bytes,
+            None if config.region_file is None else str(config.region_file),
+            config.engine.kind,
+            dict(config.engine.options),
+            config.quota,
+            config.deadline_ns,
+            config.num_queues,
+            config.sandbox,
+            config.cache_domain,
+        )
+
+    def settings(self) -> VmConfig:
+        """The settings, without quarters."""
+        return VmConfig(
+            self.name,
+            UUID(self.uuid),
+            None if self.socket is None else Path(self.socket),
+            self.region_bytes,
+            None if self.region_file is None else Path(self.region_file),
+            EngineConfig(self.engine, self.options),
+            self.quota,
+            self.deadline_ns,
+            self.num_queues,
+            self.sandbox,
+            cache_domain=self.cache_domain,
         )
 
 

@@ -22,8 +22,9 @@ from vhost_backend.daemon.fair_shares import FairShares
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.host_status import Ground
-from vhost_backend.daemon.keeping import VmKeep
+from vhost_backend.daemon.keeping import VmKeep, settings_of
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
+from vhost_backend.daemon.records import SettingsRecord
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore, told
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -32,6 +33,7 @@ from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.keeper.client import Drop, Keeper, Kept, Put
+from vhost_backend.keeper.record import unpack
 from vhost_backend.log import configure, get_logger
 from virtio_proto.control.api import VmOrigin
 
@@ -218,7 +220,7 @@ class Daemon:
             stack.callback(self._close_all)
             stack.push_async_callback(self._end_reloads)
             async with self._changing:
-                for vm in self.config.vms:
+                for vm in self._first_vms():
                     self._begin(vm)
                 self._restore()
                 sockets_of = {vm.name: str(vm.socket or "handed over") for vm in self.config.vms}
@@ -237,8 +239,23 @@ class Daemon:
                 if self._keeper is not None:
                     self._tell_roll()
                     self._keeper.ready()
+                await self._catch_up()
                 if self.can_reload:
                     await asyncio.get_running_loop().create_future()  # VMs may come at any time
+
+    def _first_vms(self) -> list[VmConfig]:
+        """VMs with which the daemon starts: with the settings of an earlier one, where that has served their frontends."""
+        served = settings_of(self._keeper, self._kept)
+        there = {name: unpack(blob, SettingsRecord).settings() for name, blob in served.items()}
+        return [there.pop(vm.name, vm) for vm in self.config.vms] + list(there.values())
+
+    async def _catch_up(self) -> None:
+        """Has VMs that an earlier daemon has served leave or change, as it would have had them after their frontends."""
+        wanted = {vm.name: vm for vm in self.config.vms}
+        if any(item.is_served_as != wanted.get(name) for name, item in self._served.items()):
+            await asyncio.sleep(0)  # they begin to serve their frontends
+            async with self._changing:
+                await self._change(self._roll, self.config, now=False)
 
     def _begin(self, config: VmConfig) -> None:
         """Admits a VM with which the daemon starts."""

@@ -27,10 +27,10 @@ from vhost_backend.daemon.frontend_side import FrontendSide
 from vhost_backend.daemon.gpu_gate import GpuTime
 from vhost_backend.daemon.guest_region import GuestRegion
 from vhost_backend.daemon.heartbeat import Pace
-from vhost_backend.daemon.keeping import VmKeep
+from vhost_backend.daemon.keeping import SETTINGS, VmKeep
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker, worker_of
-from vhost_backend.daemon.records import ChoiceRecord, GuestRecord, ProgramNumbers, WorkerRecord
+from vhost_backend.daemon.records import ChoiceRecord, GuestRecord, ProgramNumbers, SettingsRecord, WorkerRecord
 from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
@@ -232,6 +232,7 @@ class Vm:
             frontend = self._frontend = FrontendSide(connection, parts, make_slot)
             try:
                 begin(frontend)
+                self.keep.add(SETTINGS, lambda: (SettingsRecord.of(self.config), {}))
                 self.keep.add("session", frontend.told)
                 self.keep.add("worker", frontend.slot.told)
                 self.keep.add("guest", self._told)
