@@ -134,7 +134,7 @@ def test_worker_that_dies_while_there_is_no_daemon_is_replaced(host: KeptVgcd, d
         os.kill(pid, signal.SIGKILL)
         wait_gone(pid)
     os.kill(host.keeper.pid, signal.SIGCONT)
-    host.wait_for("worker_ready", 2)
+    host.wait_for("worker_ready", count=2)
     with pytest.raises(vgc.DeviceLost):
         device.zeros(1)
     device.reset()
@@ -151,7 +151,7 @@ def test_worker_that_dies_later_is_told_of_and_replaced_with_its_registered_func
     os.kill(worker, signal.SIGKILL)
     assert host.wait_for("worker_died")["how"] == "was killed by SIGKILL"
     host.wait_for("programs_restored")
-    host.wait_for("worker_ready", 2)
+    host.wait_for("worker_ready", count=2)
     device.reset()
     total = device.zeros(1, "int32")
     device.function("add")[1, 1](total, 7)
