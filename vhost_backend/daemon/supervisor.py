@@ -176,11 +176,12 @@ class Supervisor:
         if self._worker is None and self._timer is None:
             self._spawn()
 
-    def resume(self, kept: Kept, generation: int, *, perf_maps: bool) -> WorkerLink:
-        """Takes over the worker of an earlier daemon, in place of `start`."""
+    def resume(self, kept: Kept, generation: int, *, perf_maps: bool, served: bool) -> WorkerLink:
+        """Takes over the worker of an earlier daemon, in place of `start`; `served`: it was ready."""
         self._wanted = True
         self.generation = generation
         worker = self._worker = self._watched(self._quarters, perf_maps, kept)
+        worker.served = served
         self._log.info("worker_taken_over", pid=worker.process.pid, generation=generation, guest=True)
         return worker.link
 

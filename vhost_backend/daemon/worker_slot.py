@@ -268,7 +268,9 @@ class WorkerSlot:
             keeper.watch_exit,
         )
         perf_maps = bool(self._set_up.config.engine.options.get("perf_maps"))
-        link = self._link = self._supervisor.resume(kept, record.generation, perf_maps=perf_maps)
+        link = self._link = self._supervisor.resume(
+            kept, record.generation, perf_maps=perf_maps, served=record.ready is not None
+        )
         self._files = self._sources[link] = tuple(fds.pop(f"source{number}") for number in range(NUM_SOURCES))
         if vm.control is not None:
             vm.control.resume(link, fds)
