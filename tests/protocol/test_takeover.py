@@ -229,6 +229,28 @@ def test_signal_has_the_program_on_disk_take_over(host: KeptVgcd, device: vgc.De
     assert list(device.to_device([6]).get()) == [6]
 
 
+def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None:
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text(
+        "from vhost_backend import entry\n"
+        "from vhost_backend.daemon.server import Daemon\n"
+        "async def fail():\n"
+        "    raise RuntimeError('a bug')\n"
+        "Daemon.reload_soon = lambda daemon: daemon._tasks.create_task(fail())\n"
+        "entry.main()\n"
+    )
+    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
+    with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        host.wait_for("spare_ready")
+        host.keeper.send_signal(signal.SIGHUP)
+        assert "a bug" in host.wait_for("crashed")["exception"]
+        host.wait_for_takeovers(1)
+        with open_device(link, tmp_path / "guest") as device:
+            assert list(device.to_device([9]).get()) == [9]
+        assert link._space.generation == 1
+
+
 def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_path: Path) -> None:
     newer = tmp_path / "newer.py"
     newer.write_text(

@@ -13,6 +13,7 @@ from typing import Any, Final
 from vhost_backend import sockets
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import ControlledVm
+from vhost_backend.daemon.tasks import Tasks
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.log import get_logger
 from vhost_backend.quarters import NOWHERE
@@ -104,7 +105,7 @@ class ServedVm:
         if entrance is None or self.is_leaving:
             self.has_ended = True
             return
-        async with asyncio.TaskGroup() as self._tasks:
+        async with Tasks(is_kept=self.vm.keep.keeper is not None) as self._tasks:
             waiting, self._waiting = self._waiting, []
             if self.vm.keep.has_frontend:
                 self._attend(self.vm.serve_on())

@@ -28,6 +28,7 @@ from vhost_backend.daemon.records import SettingsRecord
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore, told
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
+from vhost_backend.daemon.tasks import Tasks
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.engines.registry import engine_class
@@ -232,7 +233,7 @@ class Daemon:
                     await self._forks.start()  # frontends wait at the sockets meanwhile
                 if self.control is not None:
                     await stack.enter_async_context(self.control.running())
-            async with asyncio.TaskGroup() as self._tasks:
+            async with Tasks(is_kept=self.is_kept) as self._tasks:
                 stack.callback(self._refuse_changes)
                 for name, served in self._served.items():
                     self._tasks.create_task(self._serve(served), name=name)

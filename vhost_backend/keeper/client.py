@@ -132,7 +132,7 @@ class Keeper:
         there = None if version is None else int(version)
         if there not in (None, RECORD_VERSION):
             text = f"this vgcd cannot take the running one's place: it knows records of version {RECORD_VERSION}, and those have version {there}"
-            raise HostError(text, "stop vgcd, which ends its guests, and start it anew")
+            raise HostError(text, "`vgcd end`, which ends the devices of its guests, and start it anew")
         sock = socket.socket(fileno=int(number))
         sock.set_inheritable(False)
         return cls(sock, there)
@@ -192,9 +192,9 @@ class Keeper:
     # ---- the store -------------------------------------------------------------------------------
 
     def commit(self, changes: Sequence[Change], answer: tuple[str, int, bytes] | None = None) -> None:
-        """Makes changes, all or none; with the last of them a message is answered: (connection, its number, reply).
+        """Makes changes; with the last of them a message is answered: (connection, its number, reply).
 
-        Many changes go in several packets, the answer with the last.
+        They are made all or none, but for more than a packet holds: those go in several, the answer with the last.
         """
         packets = list(_packed(changes))
         for ops, fds, count in packets[:-1]:

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "vgc_keeper.h"
@@ -32,6 +33,10 @@ enum received { RECEIVED, NOTHING_YET, ENDED };
 /* Receives a packet, which is valid until the next call. Descriptors that stay in `fds` are the caller's to close. */
 enum received packet_receive(int sock, struct packet *packet);
 void packet_close_fds(struct packet *packet);
+
+/* Takes the descriptors of a message that was received into `fds`, which has `*count` already; false: some did not fit,
+ * or were lost on the way. */
+bool keeper_take_fds(struct msghdr *message, int *fds, size_t *count, size_t max);
 
 /* Sends a packet; false if the receiver is gone, or does not read for some seconds. */
 bool packet_send(int sock, struct vgc_keep_head head, const char *key, const void *bytes, const int *fds,

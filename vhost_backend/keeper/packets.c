@@ -32,22 +32,25 @@ void *keeper_grown(void *memory, size_t size)
     return grown;
 }
 
-static void take_fds(struct msghdr *message, struct packet *packet)
+bool keeper_take_fds(struct msghdr *message, int *fds, size_t *count, size_t max)
 {
-    packet->num_fds = 0;
+    bool has_all = !(message->msg_flags & MSG_CTRUNC);
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
+        size_t there = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < there; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
-            if (packet->num_fds < VGC_KEEP_MAX_FDS)
-                packet->fds[packet->num_fds++] = fd;
-            else
+            if (*count < max) {
+                fds[(*count)++] = fd;
+            } else {
                 (void)close(fd);
+                has_all = false;
+            }
         }
     }
+    return has_all;
 }
 
 enum received packet_receive(int sock, struct packet *packet)
@@ -65,12 +68,12 @@ enum received packet_receive(int sock, struct packet *packet)
             continue; /* the latter once, if the sender has died without reading all; what it has said is there still */
         if (size < 0)
             return errno == EAGAIN ? NOTHING_YET : ENDED;
-        take_fds(&message, packet);
+        packet->num_fds = 0;
+        bool has_all = keeper_take_fds(&message, packet->fds, &packet->num_fds, VGC_KEEP_MAX_FDS);
         if (size == 0)
             return ENDED;
         size_t behind = (size_t)size - sizeof(packet->head);
-        if ((size_t)size >= sizeof(packet->head) && (size_t)size <= VGC_KEEP_MAX_PACKET &&
-            !(message.msg_flags & MSG_CTRUNC)) {
+        if ((size_t)size >= sizeof(packet->head) && (size_t)size <= VGC_KEEP_MAX_PACKET && has_all) {
             memcpy(&packet->head, received, sizeof(packet->head));
             packet->key = received + sizeof(packet->head);
             packet->bytes = packet->key + packet->head.key_len;

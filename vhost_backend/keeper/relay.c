@@ -140,27 +140,6 @@ bool relay_send_all(int sock)
     return true;
 }
 
-static void take_fds(struct relay *relay, struct msghdr *message)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
-            if (relay->num_fds < VGC_KEEP_MAX_MESSAGE_FDS) {
-                relay->fds[relay->num_fds++] = fd;
-            } else {
-                (void)close(fd);
-                relay->flags |= VGC_KEEP_CUT;
-            }
-        }
-    }
-    if (message->msg_flags & MSG_CTRUNC)
-        relay->flags |= VGC_KEEP_CUT;
-}
-
 /* Length of the message of which `relay` has the first bytes, as far as it is known. */
 static size_t wanted(const struct relay *relay)
 {
@@ -192,8 +171,8 @@ static void read_some(struct relay *relay)
             continue;
         if (size < 0 && errno == EAGAIN)
             return;
-        if (size > 0)
-            take_fds(relay, &message);
+        if (size > 0 && !keeper_take_fds(&message, relay->fds, &relay->num_fds, VGC_KEEP_MAX_MESSAGE_FDS))
+            relay->flags |= VGC_KEEP_CUT;
         if (size <= 0)
             relay->state = GONE;
         else if ((relay->size += (size_t)size) == wanted(relay))
