@@ -18,14 +18,14 @@ import pytest
 from tests.descriptors import open_fds
 from tests.limits import ANSWERS_WITHIN_S
 from tests.waiting import turns_until
-from vhost_backend.compiler.cache import DiskCache
+from vhost_backend.compiler.cache import DiskCache, MemoryCache
 from vhost_backend.compiler.job import INSIDE, CompileJob, Target
 from vhost_backend.compiler.queue import FairSlots, Ticket
 from vhost_backend.compiler.run import CompileOutcome
 from vhost_backend.compiler.service import CompileResult, CompileService, ServicePolicy
 from vhost_backend.errors import DriverError, QuotaError
 from vhost_backend.log import get_logger
-from vhost_backend.quarters import Quarters
+from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.sandbox import build, memfd
 from vhost_backend.sandbox.terms import Bind
 from virtio_proto.schema import ProgramKind, Status
@@ -54,6 +54,7 @@ class Rig:
         self.gate = Gate(directory)
         self.cache_directory = directory / "cache"
         self.domains = dict.fromkeys("abc", "shared")
+        self.memory = MemoryCache()
 
     def describe(self, target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
         del kind, options
@@ -69,7 +70,9 @@ class Rig:
     def service(self, policy: ServicePolicy | None = None) -> CompileService:
         disk = DiskCache(self.cache_directory)
         log = get_logger()
-        return CompileService(self.describe, disk, mode="strict", log=log, policy=policy, domains=self.domains)
+        return CompileService(
+            self.describe, disk, mode="strict", log=log, policy=policy, memory=self.memory, domains=self.domains
+        )
 
     def run(self, test: Callable[[CompileService], Awaitable[None]], policy: ServicePolicy | None = None) -> None:
         async def main() -> None:
@@ -140,6 +143,19 @@ def test_program_of_another_domain_is_not_found(rig: Rig) -> None:
         assert [take_image(result) for result in results] == [b"program"] * 4
         assert [result.from_cache for result in results] == [False, False, False, True]
         assert service.runs == 3
+
+    rig.run(test)
+
+
+def test_memory_has_no_programs_of_vms_that_have_left(rig: Rig) -> None:
+    async def test(service: CompileService) -> None:
+        for vm in ("a", "stranger"):
+            take_image(await submit(service, b"program", vm))
+        service.admit("stranger", "its own", NOWHERE, "strict")
+        take_image(await submit(service, b"program", "stranger"))
+        for vm, left in (("a", 3), ("b", 3), ("stranger", 2), ("c", 1)):
+            service.dismiss(vm)
+            assert len(rig.memory) == left
 
     rig.run(test)
 

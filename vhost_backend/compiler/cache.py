@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vhost_backend.compiler.job import DOMAIN_DIGITS
+from vhost_backend.compiler.job import DOMAIN_DIGITS, domain_digits
 from vhost_backend.errors import HostError
 from vhost_backend.fds import Fd
 from vhost_backend.sandbox import memfd
@@ -92,6 +92,12 @@ class MemoryCache:
         if self._bytes.total() > self._max_bytes:
             return self._bytes
         return self._counts if len(self._programs) > self._max_programs else None
+
+    def drop(self, domain: str) -> None:
+        """Closes all programs of a domain."""
+        digits = domain_digits(domain)
+        for key in [key for key in self._programs if _domain(key) == digits]:
+            self._forget(key)
 
     def close(self) -> None:
         """Closes all programs."""

@@ -20,6 +20,11 @@ LOOKED_AT: Final = 128 << 10
 """Longest source that an engine looks at to describe its job: the daemon serves nobody else meanwhile."""
 
 
+def domain_digits(domain: str) -> str:
+    """First part of the keys of a domain's programs."""
+    return hashlib.sha256(domain.encode()).hexdigest()[:DOMAIN_DIGITS]
+
+
 def may_have(pattern: re.Pattern[bytes], source: bytes) -> bool:
     """False if `pattern` finds nothing in `source`; a source longer than `LOOKED_AT` may have anything."""
     return len(source) > LOOKED_AT or pattern.search(source) is not None
@@ -90,5 +95,4 @@ class CompileRequest:
             digest.update(b"%d:" % len(encoded) + encoded)
         digest.update(b"source:")
         digest.update(self.source)
-        domain = hashlib.sha256(self.domain.encode()).hexdigest()
-        return f"{domain[:DOMAIN_DIGITS]}-{digest.hexdigest()[DOMAIN_DIGITS:]}"
+        return f"{domain_digits(self.domain)}-{digest.hexdigest()[DOMAIN_DIGITS:]}"

@@ -137,7 +137,7 @@ class CompileService:
         self._mode = mode
         self._log = log
         self._policy = policy or ServicePolicy()
-        self._memory = memory or MemoryCache()
+        self._memory = MemoryCache() if memory is None else memory
         self._domains = dict(domains or {})
         self._quarters = dict(quarters or {})
         self._describing = asyncio.Lock()
@@ -155,8 +155,10 @@ class CompileService:
             self._mode = mode
 
     def dismiss(self, vm: str) -> None:
-        """Forgets a VM that has no programs in work."""
-        self._domains.pop(vm, None)
+        """Forgets a VM that has no programs in work, and its programs in memory if no other VM has its domain."""
+        domain = self._domains.pop(vm, None)
+        if domain is not None and domain not in self._domains.values():
+            self._memory.drop(domain)
         self._quarters.pop(vm, None)
 
     def submit(
