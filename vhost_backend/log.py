@@ -25,6 +25,8 @@ Logger: TypeAlias = FilteringBoundLogger
 GUEST_BURST: Final = 10
 GUEST_PER_SECOND: Final = 1.0
 _MAX_BUCKETS: Final = 4096
+_FIRST_SWEEP: Final = 64
+"""Number of buckets from which on full ones are forgotten, which new ones would equal."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,12 @@ class GuestLimiter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[tuple[object, object], _Bucket] = {}
+        self._sweep_at = _FIRST_SWEEP
+
+    @property
+    def watched(self) -> int:
+        """Number of VMs' events that count at present."""
+        return len(self._buckets)
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         if not event.pop("guest", False):
@@ -55,12 +63,28 @@ class GuestLimiter:
 
     def _bucket(self, key: tuple[object, object]) -> _Bucket:
         now = self._clock()
-        if key not in self._buckets and len(self._buckets) >= _MAX_BUCKETS:
-            self._buckets.clear()
+        if key not in self._buckets and len(self._buckets) >= self._sweep_at:
+            self._sweep(now)
         bucket = self._buckets.setdefault(key, _Bucket(GUEST_BURST, now))
-        bucket.tokens = min(GUEST_BURST, bucket.tokens + (now - bucket.at) * GUEST_PER_SECOND)
+        bucket.tokens = _tokens(bucket, now)
         bucket.at = now
         return bucket
+
+    def _sweep(self, now: float) -> None:
+        """Forgets buckets that are full: a VM that has left leaves none."""
+        self._buckets = {
+            key: bucket
+            for key, bucket in self._buckets.items()
+            if bucket.suppressed or _tokens(bucket, now) < GUEST_BURST
+        }
+        if len(self._buckets) >= _MAX_BUCKETS:
+            self._buckets.clear()
+        self._sweep_at = min(max(_FIRST_SWEEP, 2 * len(self._buckets)), _MAX_BUCKETS)
+
+
+def _tokens(bucket: _Bucket, now: float) -> float:
+    """Tokens that a bucket has by now."""
+    return min(GUEST_BURST, bucket.tokens + (now - bucket.at) * GUEST_PER_SECOND)
 
 
 def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

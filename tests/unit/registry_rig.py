@@ -67,8 +67,7 @@ class Rig:
 @asynccontextmanager
 async def rig(folder: Path, *vms: FakeControlledVm, **config: Any) -> AsyncIterator[Rig]:
     """A rig with the VMs "web1" of four elements and "web2" of two, unless others are given."""
-    vms = vms or (FakeControlledVm("web1", 4), FakeControlledVm("web2", 2))
-    made = Rig(folder, vms, ManualClock(), **config)
+    made = Rig(folder, vms or (FakeControlledVm("web1", 4), FakeControlledVm("web2", 2)), ManualClock(), **config)
     async with made.system.running():
         try:
             yield made

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,9 +12,11 @@ import pytest
 
 from tests.fakes.api_client import ApiRefusedError, Client
 from tests.fakes.control_vm import FakeControlledVm
+from tests.limits import ANSWERS_WITHIN_S
 from tests.unit.registry_rig import Rig, rig
 from tests.waiting import turns_until
 from vhost_backend.control.links.channel_port import ElementFigures
+from vhost_backend.control.load.watch import PERIOD_S
 from virtio_proto.control.records import Function
 
 Story = Callable[[Rig, Client], Awaitable[None]]
@@ -73,6 +77,23 @@ def test_channels_of_a_vm_are_those_that_are_listed(tmp_path: Path) -> None:
         assert await counts() == ([4, 0], 4, 6), "it shares them with clients"
         await client.ask("close", instance=instance)
         assert await counts() == ([0, 0], 0, 6)
+
+    tell(tmp_path, story)
+
+
+def test_a_vm_that_has_left_is_forgotten_while_loads_are_asked_for(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        await client.ask("load")
+        await turns_until(lambda: len(rig.vms["web1"].channels.bound) == 4)
+        left = weakref.ref(rig.system.registry.sides["web1"])
+        rig.system.dismiss("web1")
+        del rig.vms["web1"]
+
+        async with asyncio.timeout(ANSWERS_WITHIN_S):
+            while left() is not None:
+                await asyncio.sleep(PERIOD_S)  # noqa: TID251  the watch looks once a period
+                gc.collect()
+        assert (await client.ask("load"))["vms"] == {"web2": 0.0}
 
     tell(tmp_path, story)
 

@@ -104,6 +104,20 @@ def test_limit_counts_each_vm_and_event_separately() -> None:
     assert limited.log(event="frontend_dropped") is not None
 
 
+def test_limiter_forgets_vms_that_have_been_quiet() -> None:
+    limited = Limited()
+    while limited.log(vm="loud") is not None:
+        pass
+    for number in range(1000):
+        assert limited.log(vm=f"vm{number}") is not None
+        assert limited.log(vm="loud") is None, "what it has suppressed is yet to be told"
+        limited.now += 0.9 / log.GUEST_PER_SECOND / 1000
+    for number in range(1000):
+        limited.now += 1 / log.GUEST_PER_SECOND
+        assert limited.log(vm=f"later{number}") is not None
+    assert limited.limiter.watched < 100
+
+
 def test_events_not_caused_by_a_guest_are_not_limited() -> None:
     limited = Limited()
     assert all(limited.log(guest=False) is not None for _ in range(100))

@@ -74,6 +74,7 @@ class FairShares:
     @contextlib.contextmanager
     def joined(self, one: Competitor) -> Iterator[None]:
         """Has a worker compete, until the block ends."""
+        self._forget(self._now_s())
         self._vms[id(one.weight)] = one.weight, math.inf
         try:
             yield
@@ -101,7 +102,7 @@ class FairShares:
     def look(self) -> None:
         """Looks what workers that have work have got since the last look, and corrects their weights."""
         before, before_s, now_s = self._seen, self._seen_s, self._now_s()
-        self._vms = {key: (weight, until_s) for key, (weight, until_s) in self._vms.items() if until_s > now_s}
+        self._forget(now_s)
         self._awake = {one: until_s for one, until_s in self._awake.items() if until_s > now_s}
         found = {one: _seen(one) for one in self._awake} if self._is_of_use else {}
         self._seen = {one: seen for one, seen in found.items() if seen is not None}
@@ -115,6 +116,10 @@ class FairShares:
         claims = {one: self._claim(one, uses[one], standing, elapsed_s) for one, standing in standings.items()}
         for pool in {one.place.pool for one in before}:
             self._lend(pool, claims)
+
+    def _forget(self, now_s: float) -> None:
+        """Forgets VMs that no longer compete."""
+        self._vms = {key: (weight, until_s) for key, (weight, until_s) in self._vms.items() if until_s > now_s}
 
     def _lend(self, pool: CorePool, claims: Mapping[Competitor, Claim]) -> None:
         begin_s = self._now_s()

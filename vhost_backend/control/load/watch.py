@@ -66,14 +66,23 @@ class LoadWatch:
         opening: dict[VmSide, asyncio.Task[Instance | None]] = {}
         try:
             while asyncio.get_running_loop().time() - self._asked_at < KEPT_S:
-                for side in self._registry.sides.values() - opening.keys():  # all of them at first, then new ones
+                served = set(self._registry.sides.values())
+                for side in served - opening.keys():  # all of them at first, then new ones
                     opening[side] = asyncio.ensure_future(self._open(side.name))
+                for side in opening.keys() - served:
+                    self._forget(side, opening.pop(side))
                 await asyncio.sleep(self._period_s)
                 for side in self._registry.sides.values():
                     self.look(side)
         finally:
             for task in opening.values():
                 self._tasks.spawn(self._end(task))
+
+    def _forget(self, side: VmSide, opening: asyncio.Task[Instance | None]) -> None:
+        """Lets go of a VM that has left; a new VM of its name may be there already."""
+        if side.name not in self._registry.sides:
+            self._meters.pop(side.name, None)
+        self._tasks.spawn(self._end(opening))
 
     async def _end(self, opening: asyncio.Task[Instance | None]) -> None:
         if (instance := await opening) is not None:
