@@ -13,7 +13,7 @@ import pytest
 
 from control_center.recorder import StoreRecorder, entry, rows
 from control_center.recorder.dialect import without_password
-from control_center.recorder.texts import MAX_CHARS, MAX_VM_CHARS, KnownTexts
+from control_center.recorder.texts import MAX_CHARS, MAX_TOTAL_CHARS, MAX_VM_CHARS, KnownTexts
 from control_center.recording_port import Query
 from tests.unit.recorder_rig import (
     SECOND,
@@ -121,6 +121,18 @@ def test_a_guest_that_floods_texts_takes_no_room_of_others() -> None:
     assert len(list(known.learn(("a", "hostile"), many))) == MAX_VM_CHARS // MAX_CHARS
     assert known.left_out == 100
     assert list(known.learn(("a", "web1"), {"0x1": "fine"})) == [(1, "fine")]
+
+
+def test_texts_of_ever_new_vms_take_the_room_of_those_that_have_left() -> None:
+    known = KnownTexts()
+    texts = {hex(number): "z" * MAX_CHARS for number in range(MAX_VM_CHARS // MAX_CHARS)}
+    vms = MAX_TOTAL_CHARS // MAX_VM_CHARS
+    for number in range(2 * vms):
+        assert len(list(known.learn(("a", f"vm{number}"), texts))) == len(texts)
+        assert not list(known.learn(("a", "vm0"), {hex(1): "z" * MAX_CHARS})), "it speaks all the time"
+    assert known.left_out == 0
+    assert not list(known.learn(("a", f"vm{2 * vms - 1}"), texts))
+    assert len(list(known.learn(("a", "vm1"), texts))) == len(texts), "it was forgotten, and is stored again"
 
 
 @pytest.mark.parametrize("bounds", [(LAST, None), (LAST, LAST), (0, LAST), (0, 0), (None, 0), (LAST, 0)])
