@@ -455,7 +455,8 @@ VGC_API int vgc_list(struct vgc_found *found, size_t room, size_t *count);
 VGC_API int vgc_grant(const struct vgc_options *options, uint32_t group_id);
 VGC_API void vgc_options_init(struct vgc_options *options);
 VGC_API int vgc_open(const struct vgc_options *options, struct vgc_device **device); /* options may be NULL */
-VGC_API void vgc_close(struct vgc_device *device); /* waits for this process's jobs; NULL is allowed */
+/* Waits for this process's jobs. Programs, events and arrays of the device end with it. NULL is allowed. */
+VGC_API void vgc_close(struct vgc_device *device);
 /* For the end of a process whose other threads may still be in calls: gives back what it has on the device and frees
  * nothing here. Calls fail from then on. NULL is allowed. */
 VGC_API void vgc_end(struct vgc_device *device);

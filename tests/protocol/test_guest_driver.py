@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +45,22 @@ extern "C" __global__ void look_up(const Table table, int n, const int *at, unsi
 extern "C" __global__ void stray(int *data) { data[1ll << 40] = 1; }
 extern "C" __global__ void forever(volatile int *data) { while (data[0] != 1) {} }
 """
+
+
+class HeapFigures(ctypes.Structure):
+    """struct mallinfo2 of glibc."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ord", "sm", "hblk", "hblkhd", "usm", "fsm", "uord", "ford", "keep")
+    )
+
+
+def heap_bytes() -> int:
+    """Bytes in use of this thread's heap, without Python's small objects."""
+    figures = ctypes.CDLL(None).mallinfo2
+    figures.restype = HeapFigures
+    return int(figures().uord + figures().hblkhd)
 
 
 @pytest.fixture
@@ -173,6 +191,25 @@ def test_streams_and_events(dev: vgc.Device) -> None:
     end.record()
     assert start.elapsed_s(end) > 0
     assert all((total.get() == 10).all() for total in sums)
+
+
+@pytest.mark.skipif("VGC_SANITIZE" in os.environ, reason="AddressSanitizer's allocator does not tell what is in use")
+def test_a_device_that_is_closed_frees_what_is_left_of_it(host: GuestHost, tmp_path: Path) -> None:
+    kept: list[object] = []
+
+    def use_and_leave() -> None:
+        with open_device(host.link, tmp_path / "state") as dev:
+            kept.extend((dev.compile(SOURCE), dev.event().record(), dev.texture_array((64, 64))))
+            dev.reset()
+            dev.compile(SOURCE)["count"][1, 1]()
+
+    for _ in range(3):
+        use_and_leave()
+    before = heap_bytes()
+    for _ in range(40):
+        use_and_leave()
+    per_device = (heap_bytes() - before) / 40
+    assert per_device < 1000, f"{per_device} bytes of each device are left"
 
 
 @pytest.mark.parametrize("own_queue", [False, True])

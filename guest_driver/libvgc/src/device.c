@@ -123,6 +123,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     (void)pthread_mutex_init(&device->limits_mutex, NULL);
     (void)pthread_mutex_init(&device->state_mutex, NULL);
     (void)pthread_mutex_init(&device->heap_mutex, NULL);
+    (void)pthread_mutex_init(&device->owned_mutex, NULL);
     (void)pthread_mutex_init(&device->failure_mutex, NULL);
     (void)pthread_mutex_init(&device->queues_mutex, NULL);
     (void)pthread_mutex_init(&device->ledger.mutex, NULL);
@@ -145,6 +146,7 @@ static void free_device(struct vgc_device *device, bool quiet)
     (void)pthread_mutex_destroy(&device->limits_mutex);
     (void)pthread_mutex_destroy(&device->state_mutex);
     (void)pthread_mutex_destroy(&device->heap_mutex);
+    (void)pthread_mutex_destroy(&device->owned_mutex);
     (void)pthread_mutex_destroy(&device->failure_mutex);
     free(device->failure_text);
     (void)pthread_mutex_destroy(&device->queues_mutex);
@@ -251,6 +253,7 @@ void vgc_close(struct vgc_device *device)
         return;
     if (device->process != vgc_process())
         return; /* the parent's: unmapping is all we could do, and exit does that */
+    vgc_free_owned(device);
     bool quiet = true;
     uint64_t deadline_ns = vgc_deadline(device->request_timeout_ns);
     for (uint32_t i = 0; i < VGC_MAX_QUEUES; i++)

@@ -333,6 +333,12 @@ struct vgc_queue {
     uint64_t next_request_id;
 };
 
+/* Begin of memory that ends with its device unless its user has freed it before. */
+struct vgc_owned {
+    struct vgc_owned *previous, *next;
+    void (*free)(struct vgc_owned *); /* NULL: the device does not have it; sends nothing, and leaves its list alone */
+};
+
 struct vgc_device {
     struct vgc_transport *transport;
     struct vgc_config config; /* but for its limits */
@@ -369,10 +375,20 @@ struct vgc_device {
     _Atomic uint32_t programs_loaded;        /* so far */
     _Atomic(struct vgc_named_table *) named; /* NULL: no function was registered */
 
+    pthread_mutex_t owned_mutex; /* taken last */
+    struct vgc_owned *owned;     /* events, textures' arrays, programs */
+
     pthread_mutex_t failure_mutex; /* taken last */
     int failure;                   /* first one of a detached job that nobody has taken */
     char *failure_text;
 };
+
+/* ---- owned.c: what ends with a device ------------------------------------------------------- */
+
+void vgc_own(struct vgc_device *device, struct vgc_owned *owned, void (*end)(struct vgc_owned *));
+/* To be called before the memory is freed by its user; it does nothing if the device does not have it. */
+void vgc_disown(struct vgc_device *device, struct vgc_owned *owned);
+void vgc_free_owned(struct vgc_device *device);
 
 /* ---- response.c: jobs and what answers them ------------------------------------------------- */
 

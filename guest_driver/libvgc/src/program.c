@@ -19,6 +19,7 @@ char *vgc_text_of(const char *strings, uint32_t size, uint32_t offset, uint32_t 
 
 static void free_program(struct vgc_program *program)
 {
+    vgc_disown(program->device, &program->owned);
     for (uint32_t i = 0; program->functions != NULL && i < program->num_functions; i++) {
         free((char *)(uintptr_t)program->functions[i].name);
         free((char *)(uintptr_t)program->functions[i].short_name);
@@ -27,6 +28,11 @@ static void free_program(struct vgc_program *program)
     free(program->log);
     free(program->table);
     free(program);
+}
+
+static void end_program(struct vgc_owned *owned)
+{
+    free_program((struct vgc_program *)owned);
 }
 
 /* ---- the answer's table --------------------------------------------------------------------- */
@@ -111,6 +117,7 @@ int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered,
         free_program(program);
         return vgc_fail(VGC_INTERNAL, "the device answered with a function table that contradicts itself");
     }
+    vgc_own(device, &program->owned, end_program);
     vgc_set_log(program->log, strlen(program->log));
     if (!is_registered) /* that stays charged when this process has ended */
         vgc_quota_add(device, program->table->memory_bytes);
@@ -259,9 +266,11 @@ static int load_program(struct vgc_device *device, int kind, uint32_t flags, con
         load.room = load.response.aux;
         result = load.room <= device->transport->region_bytes ? try_load(&load) : refuse_answer(&load);
     }
-    if (result == VGC_OK)
-        return vgc_program_make(device, (uint32_t)load.response.value, flags != 0, load.payload, load.payload_len,
-                                program);
+    if (result == VGC_OK) {
+        void *table = realloc(load.payload, VGC_MAX(load.payload_len, (uint64_t)1)); /* a small part of the room */
+        return vgc_program_make(device, (uint32_t)load.response.value, flags != 0, table != NULL ? table : load.payload,
+                                load.payload_len, program);
+    }
     if (result == VGC_COMPILE_FAILED) {
         vgc_set_log(load.payload, load.payload_len);
         bool is_source = kind == VGC_SOURCE_CUDA || kind == VGC_SOURCE_CUDA_UNITS;

@@ -13,6 +13,7 @@ struct vgc_function {
 };
 
 struct vgc_program {
+    struct vgc_owned owned; /* the first member */
     struct vgc_device *device;
     uint32_t epoch;
     uint32_t id;

@@ -5,6 +5,7 @@
 #include "internal.h"
 
 struct vgc_event {
+    struct vgc_owned owned; /* the first member */
     struct vgc_device *device;
     uint32_t epoch;
     uint32_t id;
@@ -56,6 +57,13 @@ int vgc_synchronize(struct vgc_device *device)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+static void end_event(struct vgc_owned *owned)
+{
+    struct vgc_event *event = (struct vgc_event *)owned;
+    vgc_job_release(event->job);
+    free(event);
+}
+
 int vgc_event_create(struct vgc_device *device, struct vgc_event **out)
 {
     struct vgc_message message;
@@ -74,6 +82,7 @@ int vgc_event_create(struct vgc_device *device, struct vgc_event **out)
         return result;
     }
     *event = (struct vgc_event){.device = device, .epoch = device->epoch, .id = (uint32_t)response.value};
+    vgc_own(device, &event->owned, end_event);
     *out = event;
     return VGC_OK;
 }
@@ -99,6 +108,7 @@ int vgc_event_destroy(struct vgc_event *event)
     int result = stale ? VGC_OK : begin_event(event, &message, VGC_OP_EVENT_DESTROY, 0);
     if (!stale && result == VGC_OK)
         result = vgc_job_run(&message, NULL);
+    vgc_disown(event->device, &event->owned);
     free(event);
     return result;
 }
@@ -201,6 +211,7 @@ int vgc_event_open(struct vgc_device *device, const struct vgc_key *key, struct 
     }
     *event =
         (struct vgc_event){.device = device, .epoch = device->epoch, .id = (uint32_t)response.value, .is_shared = true};
+    vgc_own(device, &event->owned, end_event);
     *out = event;
     return VGC_OK;
 }

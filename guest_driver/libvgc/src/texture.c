@@ -5,11 +5,17 @@
 #include "internal.h"
 
 struct vgc_array {
+    struct vgc_owned owned; /* the first member */
     struct vgc_device *device;
     uint32_t epoch;
     uint32_t id;
     uint64_t charged; /* bytes of the quota */
 };
+
+static void end_array(struct vgc_owned *owned)
+{
+    free((struct vgc_array *)owned);
+}
 
 static int check_textures(const struct vgc_device *device)
 {
@@ -77,7 +83,9 @@ int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *sh
         free(array);
         return result;
     }
-    *array = (struct vgc_array){device, device->epoch, (uint32_t)response.value, response.aux};
+    *array = (struct vgc_array){
+        .device = device, .epoch = device->epoch, .id = (uint32_t)response.value, .charged = response.aux};
+    vgc_own(device, &array->owned, end_array);
     vgc_quota_add(device, array->charged);
     *out = array;
     return VGC_OK;
@@ -97,6 +105,7 @@ int vgc_array_destroy(struct vgc_array *array)
         result = ask(array->device, VGC_OP_ARRAY_DESTROY, &body, sizeof(body), &response);
         vgc_quota_give(array->device, array->charged);
     }
+    vgc_disown(array->device, &array->owned);
     free(array);
     return result;
 }
