@@ -7,24 +7,24 @@ import contextlib
 import importlib
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from vhost_backend import sockets
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, different_keys
 from vhost_backend.control.event_bus import EventBus
 from vhost_backend.daemon.engines import Engines
+from vhost_backend.daemon.entrances import Entrances
 from vhost_backend.daemon.fair_shares import FairShares
+from vhost_backend.daemon.first_vms import StoredVms, first_vms
 from vhost_backend.daemon.fork_server import ForkServer
 from vhost_backend.daemon.heartbeat import DEFAULT_PACE, Pace
 from vhost_backend.daemon.host_status import Ground
-from vhost_backend.daemon.keeping import VmKeep, settings_of
+from vhost_backend.daemon.keeping import VmKeep
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
-from vhost_backend.daemon.records import SettingsRecord
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore, told
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
@@ -33,8 +33,7 @@ from vhost_backend.daemon.vm import Vm
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import ConfigError, HostError, VgcError
-from vhost_backend.keeper.client import Drop, Keeper, Kept, Put
-from vhost_backend.keeper.record import unpack
+from vhost_backend.keeper.client import Keeper, Kept
 from vhost_backend.log import configure, get_logger
 from virtio_proto.control.api import VmOrigin
 
@@ -57,11 +56,6 @@ Source: TypeAlias = Callable[[], DaemonConfig]
 """Reads the configuration again. Raises `VgcError` if it is wrong."""
 Check: TypeAlias = Callable[[DaemonConfig], DaemonConfig]
 """Returns a configuration that fits this host, and raises `VgcError` if it does not."""
-
-
-def _real(path: Path) -> str:
-    """Name of a file that is the same for all paths to it."""
-    return os.path.realpath(path)
 
 
 def _as_it_is(vm: VmConfig, _lease: contextlib.ExitStack) -> VmConfig:
@@ -152,17 +146,15 @@ class Daemon:
         self._house = house
         self._source = source
         self._check = check
-        self._store = store
+        self._stored = StoredVms(store)
         self._programs = programs
         self._keeper = keeper
         self._kept = dict(kept or {})
-        self._left_out: dict[str, str] = {}
-        """Reasons why VMs of the store were left out when the daemon started."""
         self._roll = roll or Roll(config)
         self._retry_s = retry_s
         self._compiler = compiler
         self._engines = engines
-        self._handed_over = dict(handed_over or {})
+        self._entrances = Entrances(handed_over or {}, keeper, self._kept)
         self._served: dict[str, ServedVm] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
@@ -221,9 +213,7 @@ class Daemon:
             stack.callback(self._close_all)
             stack.push_async_callback(self._end_reloads)
             async with self._changing:
-                for vm in self._first_vms():
-                    self._begin(vm)
-                self._restore()
+                self._begin_all()
                 sockets_of = {vm.name: str(vm.socket or "handed over") for vm in self.config.vms}
                 self._log.info("serving", vms=sockets_of, pid=os.getpid())
                 self._engines.begin(vm.engine for vm in self.config.vms)
@@ -244,11 +234,13 @@ class Daemon:
                 if self.can_reload:
                     await asyncio.get_running_loop().create_future()  # VMs may come at any time
 
-    def _first_vms(self) -> list[VmConfig]:
-        """VMs with which the daemon starts: with the settings of an earlier one, where that has served their frontends."""
-        served = settings_of(self._keeper, self._kept)
-        there = {name: unpack(blob, SettingsRecord).settings() for name, blob in served.items()}
-        return [there.pop(vm.name, vm) for vm in self.config.vms] + list(there.values())
+    def _begin_all(self) -> None:
+        """Admits the VMs with which the daemon starts; of those of the state file, those that can be served."""
+        for vm in first_vms(self.config, self._keeper, self._kept):
+            self._begin(vm)
+        roll = self._stored.admit(self._roll, self._check, self._begin)
+        if roll != self._roll:
+            self._roll, self.config = roll, roll.config()
 
     async def _catch_up(self) -> None:
         """Has VMs that an earlier daemon has served leave or change, as it would have had them after their frontends."""
@@ -260,58 +252,13 @@ class Daemon:
 
     def _begin(self, config: VmConfig) -> None:
         """Admits a VM with which the daemon starts."""
-        entrance = self._entrance(config)
+        entrance = self._entrances.of(config)
         try:
             made = self._make(config)
         except BaseException:
             entrance.close()
             raise
         self._admit(made, entrance)
-
-    def _restore(self) -> None:
-        """Admits the VMs that are to outlast the daemon; it starts without those that cannot be served."""
-        if self._store is None:
-            return
-        try:
-            stored = self._store.load(hold=True)
-        except ConfigError as error:
-            self._log.error("added_vms_lost", problem=str(error), advice="vgcd serves the VMs of its configuration")
-            return
-        own = {vm.name for vm in self.config.vms}
-        stored = {name: settings for name, settings in stored.items() if name not in own}
-        if not stored:
-            return
-        try:
-            self._restore_these(stored)
-        except VgcError:
-            for name, settings in stored.items():  # some can be served
-                try:
-                    self._restore_these({name: settings})
-                except VgcError as error:
-                    self._leave_out(self._store, name, settings, error)
-
-    def _restore_these(self, stored: Mapping[str, Settings]) -> None:
-        """:raise VgcError: their settings are wrong, or they do not fit; then none of these VMs is admitted."""
-        roll = self._roll
-        for name, settings in stored.items():
-            roll = roll.with_added(name, AddedVm(settings, persists=True))
-        config = self._check(roll.config())
-        for vm in [vm for vm in config.vms if vm.name in stored]:
-            try:
-                self._begin(vm)
-            except VgcError as error:
-                assert self._store is not None
-                self._leave_out(self._store, vm.name, stored[vm.name], error)
-                roll = roll.without(vm.name)
-        self._roll, self.config = roll, roll.config()
-
-    def _leave_out(self, store: VmStore, name: str, settings: Settings, error: VgcError) -> None:
-        store.left_out[name] = settings
-        self._left_out[name] = "; ".join(str(error).splitlines())
-        advice = (
-            f"it stays in {store.file}, and a reload tries it again, until it is removed or a VM of its name is added"
-        )
-        self._log.error("added_vm_not_served", vm=name, problems=str(error).splitlines(), advice=advice)
 
     def _refuse_changes(self) -> None:
         self._has_ended = True
@@ -378,7 +325,8 @@ class Daemon:
         """
         async with self._changing:
             if name in self.left_out:
-                return await self._forget(name)
+                await self._stored.forget(name, self._roll)
+                return Reload(removed=(name,))
             if name not in self._served:
                 raise ConfigError([f"no VM {name}; there is: {', '.join(self._served) or 'none'}"])
             if self.origin(name) == "leaving":
@@ -399,40 +347,23 @@ class Daemon:
         :raise HostError: the VM cannot be served, or cannot be saved. Likewise.
         """
         async with self._changing:
-            if persists and self._store is None:
+            if persists and not self._stored.can_persist:
                 raise ConfigError([f"{name} cannot persist: vgcd has no configuration file; allowed: without persist"])
             roll = self._roll.with_added(name, AddedVm(settings, persists))
             done = await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
-            if self._store is not None and name in self._store.left_out:
-                with contextlib.suppress(VgcError):  # it stays in the file, and is told of again
-                    await self._forget(name)
+            with contextlib.suppress(VgcError):  # it stays in the file, and is told of again
+                await self._stored.forget(name, self._roll)
             return done
-
-    async def _forget(self, name: str) -> Reload:
-        """Takes a VM that cannot be served out of those that outlast the daemon.
-
-        :raise HostError: they cannot be saved; then nothing changes.
-        """
-        assert self._store is not None
-        settings = self._store.left_out.pop(name)
-        try:
-            await asyncio.to_thread(self._store.save, self._roll.persistent())
-        except VgcError:
-            self._store.left_out[name] = settings
-            raise
-        return Reload(removed=(name,))
 
     async def _retry_left_out(self) -> tuple[str, ...]:
         """Serves VMs that were to stay and could not be served when the daemon started, as far as they can be now."""
         back = []
         for name in self.left_out:
-            assert self._store is not None
-            settings = self._store.left_out[name]
             try:
-                roll = self._roll.with_added(name, AddedVm(settings, persists=True))
+                roll = self._stored.with_left_out(self._roll, name)
                 await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
             except VgcError as error:
-                self._left_out[name] = "; ".join(str(error).splitlines())
+                self._stored.note(name, error)
             else:
                 back.append(name)
         return tuple(back)
@@ -440,8 +371,7 @@ class Daemon:
     @property
     def left_out(self) -> dict[str, str]:
         """VMs that are to outlast the daemon and cannot be served, each with the reason."""
-        there = {} if self._store is None else self._store.left_out
-        return {name: reason for name, reason in self._left_out.items() if name in there and name not in self._served}
+        return {name: reason for name, reason in self._stored.left_out.items() if name not in self._served}
 
     def origin(self, name: str) -> VmOrigin:
         """Place from which a VM comes."""
@@ -478,7 +408,7 @@ class Daemon:
         changed = [vm for vm in config.vms if vm.name in served and served[vm.name] != vm]
         removed = [name for name, vm in served.items() if vm is not None and name not in wanted]
         with contextlib.ExitStack() as undo:
-            entrances, givers = await self._new_entrances([*added, *changed], wanted, undo)
+            entrances, givers = await self._entrances.of_change([*added, *changed], wanted, self._served, undo)
             admitted = []
             for vm in added:
                 admitted.append(self._make(vm))
@@ -530,12 +460,12 @@ class Daemon:
         :raise HostError: they cannot be saved, or the daemon is ending. Then the file is as it was.
         """
         before, after = self._roll.persistent(), roll.persistent()
-        store = None if before == after or self._is_ending else self._store
-        if store is not None:
-            await asyncio.to_thread(store.save, after)
+        changes = self._stored.can_persist and before != after and not self._is_ending
+        if changes:
+            await asyncio.to_thread(self._stored.save, after)
         if self._is_ending:
-            if store is not None:
-                store.save(before)
+            if changes:
+                self._stored.save(before)
             raise HostError("vgcd is ending")
 
     def configured(self, name: str) -> VmConfig:
@@ -552,65 +482,6 @@ class Daemon:
         async with self._changing:
             roll = self._roll.with_limits(name, limits)
             await self._change(roll, await asyncio.to_thread(self._checked, roll), now=False)
-
-    async def _new_entrances(
-        self, vms: Iterable[VmConfig], wanted: Mapping[str, VmConfig], undo: contextlib.ExitStack
-    ) -> tuple[dict[str, Entrance | None], dict[str, ServedVm]]:
-        """Entrances of VMs, None where a VM keeps the one that it has, and the VMs that others take theirs from.
-
-        :raise ConfigError: a VM has no socket, or one that another VM keeps.
-        :raise HostError: a socket cannot be bound.
-        """
-        holders = {_real(path): item for item in self._served.values() if (path := item.path) is not None}
-        entrances: dict[str, Entrance | None] = {}
-        givers: dict[str, ServedVm] = {}
-        for vm in vms:
-            own = self._served.get(vm.name)
-            holder = None if vm.socket is None else holders.get(_real(vm.socket))
-            if own is not None and own.has_entrance_at(vm.socket):
-                entrances[vm.name] = None
-            elif holder is None:
-                entrances[vm.name] = entrance = self._entrance(vm)
-                undo.callback(entrance.close)
-                await asyncio.sleep(0)
-            elif (other := _user_of(holder, wanted, givers)) is not None:
-                text = f"a path that vms.{other} does not use"
-                raise ConfigError([f"vms.{vm.name}.socket is {str(vm.socket)!r}; allowed: {text}"])
-            else:
-                givers[vm.name] = holder
-        return entrances, givers
-
-    def _entrance(self, config: VmConfig) -> Entrance:
-        sock = self._handed_over.pop(config.name, None)
-        if sock is not None:
-            return Entrance(sock)
-        if config.socket is None:
-            text = f"vms.{config.name}.socket is empty; allowed: an absolute path, or a socket in LISTEN_FDS"
-            raise ConfigError([text])
-        return self._entrance_at(config.socket)
-
-    def _entrance_at(self, path: Path) -> Entrance:
-        """Entrance at a path: the socket at which an earlier daemon has listened, or a new one.
-
-        :raise HostError: a socket cannot be bound.
-        """
-        if self._keeper is None:
-            return Entrance(sockets.bound(path))
-        key = f"listen{path}"
-        left = self._kept.pop(key, None)
-        listener = sockets.bound(path) if left is None or left.fd is None else sockets.left(path, left.fd.release())
-        keeper = self._keeper
-
-        @contextlib.contextmanager
-        def kept() -> Iterator[socket.socket]:
-            with listener as sock:
-                keeper.commit([Put(key, fd=sock)])
-                try:
-                    yield sock
-                finally:
-                    keeper.commit([Drop(key)])
-
-        return Entrance(kept())
 
     def _make(self, config: VmConfig) -> ServedVm:
         """Makes a VM, which nobody knows yet.
@@ -717,11 +588,3 @@ class Daemon:
     def _close_all(self) -> None:
         for served in self._served.values():
             served.close()
-
-
-def _user_of(holder: ServedVm, wanted: Mapping[str, VmConfig], givers: Mapping[str, ServedVm]) -> str | None:
-    """VM that keeps the entrance that `holder` has, or takes it; None: it is free."""
-    same = wanted.get(holder.vm.config.name)
-    if same is not None and holder.has_entrance_at(same.socket):
-        return same.name
-    return next((name for name, giver in givers.items() if giver is holder), None)

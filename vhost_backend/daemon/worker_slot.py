@@ -6,9 +6,7 @@ worker gets all of it. A migration puts a second worker in the place of the firs
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -17,7 +15,7 @@ from weakref import WeakKeyDictionary
 from msgspec import structs
 
 from vhost_backend.config.daemon import VmConfig
-from vhost_backend.daemon import worker_messages
+from vhost_backend.daemon import worker_messages, worker_takeover
 from vhost_backend.daemon.allotment import limits_of
 from vhost_backend.daemon.bounds import worker_limits
 from vhost_backend.daemon.compile_relay import CompileRelay
@@ -37,21 +35,21 @@ from vhost_backend.daemon.migration import (
     check_target,
     forget,
 )
-from vhost_backend.daemon.process import Kept, host_view
+from vhost_backend.daemon.process import host_view
 from vhost_backend.daemon.records import ChoiceRecord, WorkerRecord
 from vhost_backend.daemon.runstate import Runstate
 from vhost_backend.daemon.serving_worker import ServingWorker
 from vhost_backend.daemon.supervisor import Launch, Supervisor, WorkerEnd
 from vhost_backend.daemon.vm_parts import History, Tools, VmParts
+from vhost_backend.daemon.worker_takeover import WorkerTakeover
 from vhost_backend.daemon.worker_watch import WorkerWatch
-from vhost_backend.fds import Fd, HasFileno
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
-from vhost_backend.worker_protocol import codec, protocol, sources
+from vhost_backend.worker_protocol import codec, sources
 from vhost_backend.worker_protocol.link import SETUP_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
-from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from vhost_backend.worker_protocol.protocol import (
     Ack,
     CallListener,
@@ -69,13 +67,6 @@ from vhost_backend.worker_protocol.protocol import (
 )
 from vhost_backend.worker_protocol.registration_messages import Register, Unregister
 from virtio_proto.schema import EngineKind, Status
-
-RESUME_WAIT_S: Final = 0.1
-"""Longest time that the frontend waits for a worker that was taken over."""
-
-MAX_TAKEOVERS: Final = 1 << 11
-SEQ_BITS: Final = 20
-"""Messages of one daemon to a worker that it has taken over are told from another's by the bits of their numbers above these."""
 
 STILLBORN_UNTIL_FALLBACK: Final = 3
 """Workers in a row that end before they are ready; after so many, `auto` takes the engine for hosts without a GPU."""
@@ -111,17 +102,6 @@ class _Migrating:
 
 _Now: TypeAlias = _Waiting | ServingWorker | _Migrating
 """Object of the VM's state; a `ServingWorker` alone is that of READY and UNRESPONSIVE."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """Descriptor that something else owns."""
-
-    owner: object
-    number: int
-
-    def fileno(self) -> int:
-        return self.number
 
 
 class WorkerSlot:
@@ -173,12 +153,7 @@ class WorkerSlot:
         """Source files of that worker."""
         self._ready: Ready | None = None
         """Words of the worker that serves when it was ready."""
-        self._silent: WorkerLink | None = None
-        """Link to a worker that was taken over and has not said `Resumed`: its requests are another daemon's."""
-        self._resuming: Answer | None = None
-        """Answer of a worker that is being taken over."""
-        self._takeovers = 0
-        """Daemons that have taken that worker over."""
+        self._takeover = WorkerTakeover()
         self._coming: ServingWorker | None = None
         """Worker that is ready, and gets the registered programs."""
         self._limits: LimitKeeper | None = None
@@ -227,67 +202,49 @@ class WorkerSlot:
 
     def told(self) -> Told:
         """The present worker, for the next daemon; a migration's second one would not be of use to it."""
-        process, link = self._supervisor.process, self._link
-        if process is None or link is None or link.closed or self._vm.config.sandbox == "permissive":
+        process, link, vm = self._supervisor.process, self._link, self._vm
+        if process is None or link is None or link.closed or vm.config.sandbox == "permissive":
             return None  # a permissive filter's listener cannot be taken over
-        files = {f"source{number}": file for number, file in enumerate(self._files)}
-        fds: dict[str, HasFileno] = {"link": link, "pidfd": _Number(process, process.pidfd), "stderr": process.stderr}
-        if self._vm.control is not None:
-            fds |= self._vm.control.descriptors(link)
         record = WorkerRecord(
             process.pid,
             self._supervisor.generation,
-            self._takeovers,
+            self._takeover.count,
             ChoiceRecord.of(self._set_up),
             self._arena,
             self._given.quota,
             self._given.deadline_ns,
             None if self.serving is None else self._ready,
-            self._vm.space.region_device_address,
+            vm.space.region_device_address,
         )
-        return record, {**files, **fds}
+        areas = {} if vm.control is None else vm.control.descriptors(link)
+        return record, {**worker_takeover.descriptors(process, link, self._files), **areas}
 
     def resume(self, record: WorkerRecord, fds: dict[str, Fd]) -> None:
         """Takes over the worker of an earlier daemon, in place of `start`."""
-        vm, config = self._vm, self._vm.config
+        vm = self._vm
+        assert vm.keep.keeper is not None
         vm.state.enter(Runstate.STARTING)
-        self._takeovers = record.takeovers + 1
         self._arena = record.arena
-        self._given = replace(config, quota=record.given, deadline_ns=record.given_deadline_ns)
+        self._given = replace(vm.config, quota=record.given, deadline_ns=record.given_deadline_ns)
         self._set_up = record.set_up.choice(self._given)
-        first_seq = self._takeovers % MAX_TAKEOVERS + 1 << SEQ_BITS
-        link_socket = socket.socket(fileno=fds.pop("link").release())
-        keeper = vm.keep.keeper
-        assert keeper is not None
-        kept = Kept(
-            record.pid,
-            fds.pop("pidfd").release(),
-            link_socket,
-            fds.pop("stderr").release(),
-            first_seq,
-            keeper.watch_exit,
-        )
+        process, files = worker_takeover.process_of(record, fds, vm.keep.keeper)
         perf_maps = bool(self._set_up.config.engine.options.get("perf_maps"))
         link = self._link = self._supervisor.resume(
-            kept, record.generation, perf_maps=perf_maps, served=record.ready is not None
+            process, record.generation, perf_maps=perf_maps, served=record.ready is not None
         )
-        self._files = self._sources[link] = tuple(fds.pop(f"source{number}") for number in range(NUM_SOURCES))
+        self._files = self._sources[link] = files
         if vm.control is not None:
             vm.control.resume(link, fds)
         if self._set_up.gpu is not None:
             vm.log.warning("gpu_gate_missing", means="the VM's launches take no turns", why="another vgcd had made it")
-        self._silent = link
-        self._resuming = link.post(protocol.Resume, timeout_s=SETUP_TIMEOUT_S)
+        self._takeover.begin(link, record.takeovers)
         if record.ready is not None:  # to the guest, nothing has changed
             vm.space.region_device_address = record.region_address
             self._go_on(link, record.ready)
 
     async def until_resumed(self) -> None:
         """Waits for a worker that was taken over, but not for long: one that does not answer is replaced."""
-        if self._resuming is None or self._resuming.done():
-            return
-        await asyncio.wait([self._resuming], timeout=RESUME_WAIT_S)
-        if not self._resuming.done():
+        if not await self._takeover.has_answered():
             await self.replace("it did not answer the vgcd that has taken it over")
 
     def _go_on(self, link: WorkerLink, ready: Ready) -> None:
@@ -296,16 +253,15 @@ class WorkerSlot:
         self._enter(Runstate.READY, worker)
 
     def _on_resumed(self, link: WorkerLink, resumed: Resumed) -> None:
-        if self._vm.state.is_ending or link is not self._silent:
+        if self._vm.state.is_ending or not self._takeover.end_silence(link):
             return
-        self._silent = None
         if self.serving is None:
             self._on_ready(link, resumed.ready)  # the daemon before may not have told it of the rings
         else:
             self._history.registrations.keep_only(resumed.programs)
         self._vm.keep.save()
 
-    # ----------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Ends a migration and all workers. Only when the frontend is gone."""
@@ -468,7 +424,8 @@ class WorkerSlot:
         assert isinstance(self._now, _Migrating)  # a migration that was aborted does not commit
         self._now.worker.close()
         self._supervisor.adopt_second()
-        self._link, self._takeovers, self._files, self._set_up = link, 0, self._sources[link], target
+        self._link, self._files, self._set_up = link, self._sources[link], target
+        self._takeover = WorkerTakeover()
         self._seats.leave_ended()
         self._promise.close()
         self._promise.enter_context(self._tools.engines.promised(target))
@@ -485,7 +442,7 @@ class WorkerSlot:
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
-        self._link, self._takeovers = link, 0
+        self._link, self._takeover = link, WorkerTakeover()
         self._vm.rings.inflight.stamp()
         self._arena = worker_messages.choose_arena(self._vm.config)
         self._given = self._vm.config
@@ -538,16 +495,10 @@ class WorkerSlot:
                 pass  # a link settles acks, a migration takes its own, the supervisor others
 
     def _is_for_another(self, link: WorkerLink, message: WorkerMessage) -> bool:
-        """True if a migration takes a message; or a worker that was taken over has said something to the daemon before, which
-        it says to this one again.
-        """
+        """True if a migration takes a message, or it was for the daemon before."""
         if self.migration is not None and self.migration.takes(link, message):
             return True
-        if link is not self._link or not self._takeovers:
-            return False
-        return isinstance(message, Ready) or (
-            link is self._silent and isinstance(message, Compile | HostProgram | Register)
-        )
+        return self._takeover.is_for_another(link, message)
 
     def _on_begin(self, link: WorkerLink, message: Ready | Resumed) -> None:
         if isinstance(message, Ready):
