@@ -93,7 +93,10 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     "vgc_vm_pe_utilization_min_ratio": ("gauge", "Utilisation of the VM's least busy PE."),
     "vgc_vm_pe_utilization_median_ratio": ("gauge", "Median utilisation of the VM's PEs."),
     "vgc_vm_pe_utilization_max_ratio": ("gauge", "Utilisation of the VM's busiest PE."),
-    "vgc_faults_total": ("counter", "Faults of a kind, including those that were cleared."),
+    "vgc_faults_total": (
+        "counter",
+        "Faults of a kind since the VM is served, including those that were cleared, or that the list has no room for any more.",
+    ),
     "vgc_faults_open": ("gauge", "Faults of a kind that are not cleared."),
     "vgc_pe_utilization_ratio": ("gauge", help_of("vgc_pe_utilization_ratio")),
     "vgc_pe_blocks_total": ("counter", "Blocks that the PE has run."),

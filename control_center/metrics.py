@@ -26,7 +26,7 @@ from control_center.usage import memory_bytes
 from virtio_proto.control import latency
 from virtio_proto.control.api import FaultInfo, GpuInfo, InstanceInfo, PeStat, RecorderStatus, SelfInfo, VmInfo
 from virtio_proto.control.verbs.channels import Ls
-from virtio_proto.control.verbs.faults import Faults
+from virtio_proto.control.verbs.faults import FaultList, Faults, FaultTotal
 from virtio_proto.control.verbs.hosts import Self, Stat
 from virtio_proto.control.verbs.status import HostStatus, Status
 
@@ -223,6 +223,8 @@ class _Asked:
 
     def __init__(self) -> None:
         self.faults: list[FaultInfo] = []
+        self.totals: list[FaultTotal] | None = None
+        """None: the host's daemon does not say."""
         self.stats: list[PeStat] = []
         self.instances: list[InstanceInfo] = []
         self.own: SelfInfo | None = None
@@ -265,7 +267,8 @@ async def _ask(centre: Centre, hosts: list[Host], scope: Scope) -> dict[Host, _A
         centre.cluster.gather(dict.fromkeys(whole, Status.Request()), ASK_S),
     )
     for host, asked in found.items():
-        asked.faults = faults.answers.get(host.name, {"faults": []})["faults"]
+        listed: FaultList = faults.answers.get(host.name, {"faults": []})
+        asked.faults, asked.totals = listed["faults"], listed.get("totals")
         asked.stats = stats.answers.get(host.name, {"pes": []})["pes"]
         asked.instances = listings.answers.get(host.name, {"instances": []})["instances"]
         asked.own = own.answers.get(host.name)
@@ -274,7 +277,7 @@ async def _ask(centre: Centre, hosts: list[Host], scope: Scope) -> dict[Host, _A
 
 
 def _add_asked(out: Page, host: Host, scope: Scope, asked: _Asked, series: _Series) -> None:
-    _add_faults(out, host, scope, asked.faults)
+    _add_faults(out, host, scope, asked)
     for stat in asked.stats:
         vm = host.vms.get(stat["vm"])
         if vm is not None and scope.sees(host.name, stat["vm"]) and series.take():
@@ -287,18 +290,17 @@ def _add_asked(out: Page, host: Host, scope: Scope, asked: _Asked, series: _Seri
         _add_status(out, host, asked.status)
 
 
-def _add_faults(out: Page, host: Host, scope: Scope, faults: list[FaultInfo]) -> None:
-    counts: dict[tuple[str, str], int] = {}
-    active: dict[tuple[str, str], int] = {}
-    for fault in faults:
-        key = (fault["vm"], fault["kind"])
-        if fault["vm"] in host.vms and scope.sees(host.name, fault["vm"]):
-            counts[key] = counts.get(key, 0) + fault["count"]
-            active[key] = active.get(key, 0) + (not fault["cleared"])
-    for (vm, kind), count in counts.items():
-        labels = {**_vm_labels(host, host.vms[vm]), "kind": kind}
-        out.add("vgc_faults_total", count, labels)
-        out.add("vgc_faults_open", active[vm, kind], labels)
+def _add_faults(out: Page, host: Host, scope: Scope, asked: _Asked) -> None:
+    totals, active = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for total in asked.faults if asked.totals is None else asked.totals:
+        totals[total["vm"], total["kind"]] += total["count"]
+    for fault in asked.faults:
+        active[fault["vm"], fault["kind"]] += not fault["cleared"]
+    for (vm, kind), count in totals.items():
+        if vm in host.vms and scope.sees(host.name, vm):
+            labels = {**_vm_labels(host, host.vms[vm]), "kind": kind}
+            out.add("vgc_faults_total", count, labels)
+            out.add("vgc_faults_open", active[vm, kind], labels)
 
 
 def _add_element(out: Page, labels: _Labels, stat: PeStat) -> None:

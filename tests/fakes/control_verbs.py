@@ -51,6 +51,8 @@ class FakeHost:
         self.status_problem = ""
         self.limits: dict[str, int] = {}
         """Limits that were set for a VM."""
+        self.fault_totals: list[Fields] | None = None
+        """Occurrences that the answer to ``faults`` tells; None: as an older daemon, it tells none."""
         self._instance_numbers = itertools.count(1)
         self._channel_numbers = itertools.count(1)
         self._fault_numbers = itertools.count(1)
@@ -159,7 +161,8 @@ class FakeHost:
     def do_faults(self, fields: Fields) -> Any:
         selector = self._selector(fields)
         found = [fault for fault in self.world.faults if fields.get("cleared") or not fault["cleared"]]
-        return {"faults": [fault for fault in found if selector.matches_vm(fault["vm"])]}
+        totals = {} if self.fault_totals is None else {"totals": self.fault_totals}
+        return {"faults": [fault for fault in found if selector.matches_vm(fault["vm"])], **totals}
 
     def do_ls(self, fields: Fields) -> Any:
         selector = self._selector(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -9,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 import guest_driver as vgc
+from tests.fakes.api_client import Client
 from tests.fakes.attached import AttachedLink
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.guest import REPOSITORY, open_device
@@ -22,7 +24,9 @@ from tests.processes import launchers
 from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating, wait_gone
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
+from vhost_backend.keeper.client import RECORD_VERSION
 from vhost_backend.vhost_user.messages import Request
+from virtio_proto.control.api import API_VERSION
 from virtio_proto.schema import Health
 
 TAKEOVERS: Final = int(os.environ.get("VGC_TAKEOVERS", "8"))
@@ -54,6 +58,20 @@ def link(host: KeptVgcd, tmp_path: Path) -> Iterator[AttachedLink]:
 def device(link: AttachedLink, tmp_path: Path) -> Iterator[vgc.Device]:
     with open_device(link, tmp_path / "guest") as device:
         yield device
+
+
+def ask(folder: Path, verb: str, **fields: Any) -> Any:
+    """Asks the daemon that serves, as a client of its control API that has just connected."""
+
+    async def asked() -> Any:
+        client = await Client.connect(folder / "control")
+        try:
+            await client.ask("hello", version=API_VERSION)
+            return await client.ask(verb, **fields)
+        finally:
+            client.writer.close()
+
+    return asyncio.run(asked())
 
 
 def test_guest_that_computes_loses_nothing_however_often_the_daemon_is_killed(
@@ -193,6 +211,30 @@ def test_limits_that_were_set_hold_on(host: KeptVgcd, link: AttachedLink, tmp_pa
     assert link._space.quota_memory_bytes == 32 << 20
 
 
+def test_faults_are_counted_on_in_the_same_book(host: KeptVgcd, link: AttachedLink, tmp_path: Path) -> None:
+    def kill_worker(times: int) -> None:
+        os.kill(host.wait_for("worker_started", times)["pid"], signal.SIGKILL)
+        host.wait_for("worker_ready", times + 1)
+
+    kill_worker(1)
+    (before,) = ask(tmp_path, "faults")["faults"]
+    assert (before["kind"], before["count"], before["cleared"]) == ("death", 1, False)
+    host.kill_daemon()
+    host.wait_for_takeovers(1)
+    assert ask(tmp_path, "faults")["faults"] == [before]
+    kill_worker(2)
+    (after,) = ask(tmp_path, "faults")["faults"]
+    assert (after["fault"], after["text"], after["count"]) == (before["fault"], before["text"], 2)
+    assert ask(tmp_path, "clear_faults") == {"cleared": 1}
+    host.kill_daemon()
+    host.wait_for_takeovers(2)
+    assert ask(tmp_path, "faults") == {"faults": [], "totals": [{"vm": "a", "kind": "death", "count": 2}]}
+    kill_worker(3)
+    (new,) = ask(tmp_path, "faults")["faults"]
+    assert (new["fault"], new["count"]) == (before["fault"] + 1, 1)
+    link.refresh()
+
+
 def test_vm_whose_settings_have_changed_keeps_those_of_its_frontend(tmp_path: Path) -> None:
     """And one that is not in the configuration any more is served until its frontend leaves."""
     second = f"  b: {{socket: {tmp_path}/b, engine: 'null', num_queues: 4}}\n"
@@ -268,7 +310,7 @@ def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_
         (tmp_path / "upgraded").touch()
         host.keeper.send_signal(signal.SIGUSR2)
         until(lambda: any("the present one goes on" in one.get("text", "") for one in host.events))
-        why = "this vgcd cannot take the running one's place: it knows records of version 1, and those have version 99"
+        why = f"this vgcd cannot take the running one's place: it knows records of version {RECORD_VERSION}, and those have version 99"
         assert any(why in one.get("text", "") for one in host.events)
         link.refresh()
         assert host.daemon == before

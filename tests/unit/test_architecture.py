@@ -63,7 +63,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "channels": COMMON | {"worker_protocol"},
         "worker_protocol": COMMON,
         "worker": COMMON | ENGINE_SIDE | {"channels", "worker_protocol"},
-        "control": COMMON | ENGINE_SIDE | {"config", "channels", "worker_protocol"},
+        "control": COMMON | ENGINE_SIDE | {"config", "channels", "keeper", "worker_protocol"},
         "daemon": COMMON | ENGINE_SIDE | {"config", "keeper", "vhost_user", "control", "worker_protocol"},
         "doctor": COMMON | ENGINE_SIDE | {"config", "daemon"},
         "cli": COMMON | ENGINE_SIDE | {"config", "control", "daemon", "doctor", "keeper"},

@@ -213,6 +213,19 @@ def test_number_of_series_per_element_is_bounded(tmp_path: Path) -> None:
     run(test())
 
 
+def test_faults_are_counted_that_are_not_listed_any_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with rig_of(tmp_path) as rig:
+            rig.daemon.fault("h1-vm1")
+            assert of(await scraped(rig), "vgc_faults_total", vm="h1-vm1", kind="kernel") == [1.0]  # an older daemon's
+            rig.daemon.host.fault_totals = [{"vm": "h1-vm1", "kind": "kernel", "count": 600}]
+            samples = await scraped(rig)
+            assert of(samples, "vgc_faults_total", vm="h1-vm1", kind="kernel") == [600.0]
+            assert of(samples, "vgc_faults_open", vm="h1-vm1", kind="kernel") == [1.0]
+
+    run(test())
+
+
 def test_a_removed_vm_has_no_series(tmp_path: Path) -> None:
     async def test() -> None:
         async with rig_of(tmp_path) as rig:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fakes.api_client import Client
 from tests.fakes.control_vm import CLOCK_NS, FakeControlledVm
+from tests.fakes.keeper import FakeKeeper
 from tests.unit.registry_rig import ManualClock, Rig, rig
 from vhost_backend.config.control import PolicyConfig
 from vhost_backend.control.events import DeviceError
@@ -19,6 +20,7 @@ from vhost_backend.control.faults import book as fault_book
 from vhost_backend.control.faults.book import Fault, FaultBook
 from vhost_backend.control.faults.policies import Policies
 from vhost_backend.control.links.channel_port import ElementFigures, ElementState
+from vhost_backend.keeper.client import MAX_PACKET_BYTES
 from virtio_proto.control.api import PolicyAction, Trigger
 from virtio_proto.control.records import Function, Level, Record
 
@@ -64,7 +66,7 @@ def test_faults_are_counted_announced_and_cleared(tmp_path: Path) -> None:
         ]
         assert "buffers" in listed[0]["advice"]
         assert (await client.ask("faults", selector="gpu=7"))["faults"] == []
-        assert await client.ask("faults", selector=f"gpu={listed[0]['gpu']}") == {"faults": listed}
+        assert (await client.ask("faults", selector=f"gpu={listed[0]['gpu']}"))["faults"] == listed
         assert await client.ask("clear_faults", faults=[]) == {"cleared": 0}
         assert await client.ask("clear_faults", selector="gpu=7") == {"cleared": 0}
         assert await client.ask("clear_faults", faults=[listed[0]["fault"]]) == {"cleared": 1}
@@ -154,6 +156,102 @@ def test_history_of_a_vm_is_bounded_and_displaces_no_other_vms(monkeypatch: pyte
     assert [item.text for item in book.of("web1")] == ["2", "3", "4"]
     assert [item.text for item in book.of("web2")] == ["old"]
     assert add("web1", "0").number != first.number
+
+
+def test_occurrences_are_counted_whatever_entries_are_pushed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fault_book, "MAX_PER_VM", 2)
+    book = FaultBook(lambda _fault, _count: None)
+    for number in range(5):
+        book.add(gpu="cpu", vm="web1", pe=0, kind="user", text=str(number), time_ns=1, count=3)
+    book.add(gpu="cpu", vm="web1", pe=0, kind="trap", text="", time_ns=1)
+    assert len(book.of("web1", cleared=True)) == 2
+    assert book.counts("web1") == {"user": 15, "trap": 1}
+    assert book.counts("web2") == {}
+
+
+def test_answer_has_the_counts_of_the_vms_that_are_asked_for(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        for name in ("web1", "web2"):
+            rig.vms[name].channels.lose("the worker was killed by SIGKILL")
+        both = [{"vm": name, "kind": "death", "count": 1} for name in ("web1", "web2")]
+        assert (await client.ask("faults"))["totals"] == both
+        assert (await client.ask("faults", selector="vm=web2"))["totals"] == both[1:]
+
+    tell(tmp_path, story)
+
+
+def test_vm_that_has_left_takes_its_faults_along(tmp_path: Path) -> None:
+    async def story(rig: Rig, client: Client) -> None:
+        rig.vms["web1"].channels.lose("the worker was killed by SIGKILL")
+        rig.system.dismiss("web1")
+        rig.system.admit(FakeControlledVm("web1", 2))
+        assert await client.ask("faults") == {"faults": [], "totals": []}
+
+    tell(tmp_path, story)
+
+
+# ---- and at the keeper ---------------------------------------------------------------------------
+
+
+def shown(book: FaultBook, *vms: str) -> list[Any]:
+    """All that a book has about some VMs."""
+    return [([fault.info() for fault in book.of(vm, cleared=True)], dict(book.counts(vm))) for vm in vms]
+
+
+def test_next_daemon_has_the_book_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fault_book, "MAX_PER_VM", 40)
+    keeper = FakeKeeper()
+    book = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    for number in range(100):
+        vm = "web2" if number % 10 == 0 else "web1"
+        fault = book.add(gpu="cpu", vm=vm, pe=number, kind="user", text="x" * 1000, time_ns=number)
+        if number % 3 == 0:
+            book.clear([fault])
+        if number % 7 == 0:
+            book.save()
+        assert (number % 7 != 0) or shown(FaultBook(print, keeper.shelf("faults")), "web1", "web2") == shown(
+            book, "web1", "web2"
+        )
+    book.forget("web2")
+    book.save()
+    after = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    assert shown(after, "web1", "web2") == shown(book, "web1", "web2")
+    assert after.of("web2", cleared=True) == []
+    known = after.of("web1")[-1]
+    again = after.add(gpu="cpu", vm="web1", pe=known.pe, kind="user", text=known.text, time_ns=200)
+    assert (again.number, again.count) == (known.number, 2)
+    assert after.add(gpu="cpu", vm="web1", pe=0, kind="trap", text="new", time_ns=200).number == 101
+
+
+def test_element_that_still_hangs_is_no_fault_of_the_next_daemon() -> None:
+    keeper = FakeKeeper()
+    book = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    assert book.is_new_hang("web1", 3, 1, 7)
+    book.save()
+    after = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    assert not after.is_new_hang("web1", 3, 1, 7)
+    assert after.is_new_hang("web1", 3, 1, 8)
+    after.forget_hangs("web1")
+    assert after.is_new_hang("web1", 3, 1, 8)
+
+
+def test_book_that_has_not_changed_is_not_left_again() -> None:
+    keeper = FakeKeeper()
+    book = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    book.add(gpu="cpu", vm="web1", pe=0, kind="trap", text="", time_ns=1)
+    for _ in range(3):
+        book.save()
+    assert keeper.commits == 1
+
+
+@pytest.mark.parametrize("char", ["x", "\N{GRINNING FACE}"])
+def test_page_of_the_longest_faults_fits_a_packet_of_the_keepers(char: str) -> None:
+    keeper = FakeKeeper()
+    book = FaultBook(lambda _fault, _count: None, keeper.shelf("faults"))
+    for number in range(fault_book.PAGE):
+        book.add(gpu="cpu", vm="v" * 63, pe=number, kind="worker", text=char * 2000, time_ns=1, advice=char * 1000)
+    book.save()
+    assert max(len(key) + len(blob) for key, blob in keeper.entries.items()) < MAX_PACKET_BYTES - 4096
 
 
 def test_error_of_a_device_is_a_fault_of_its_vms(tmp_path: Path) -> None:

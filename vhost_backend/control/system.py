@@ -40,6 +40,7 @@ from vhost_backend.control.links.vm_port import ControlledVm, Host
 from vhost_backend.control.load.commands import LoadCommands
 from vhost_backend.control.load.migrations import MigrationCommands, MigrationService
 from vhost_backend.control.load.watch import LoadWatch
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import Logger
 from virtio_proto.control.api import API_VERSION, HelloInfo
 from virtio_proto.control.selector import SelectorError, numbers
@@ -57,7 +58,10 @@ class ControlSystem:
         *,
         log: Logger,
         clock_ns: Callable[[], int] = time.time_ns,
+        shelf: Shelf | None = None,
     ) -> None:
+        """`shelf`: of the control system at the keeper; None: what clients have set ends with the daemon."""
+        shelf = shelf or Shelf("control")
         self.name = config.host or socket.gethostname().partition(".")[0] or "host"
         self._uuid = str(uuid.uuid4())
         self._clock_ns = clock_ns
@@ -84,6 +88,7 @@ class ControlSystem:
             log,
             hung_after_ns=config.hung_after_ns,
             actions=policy_actions(self.migrations),
+            shelf=shelf.part("faults"),
         )
         self._loop_delay = LoopDelay()
         cost = SelfCost(self.registry.sides.values(), config.budget_percent, clock_ns, self._loop_delay)
@@ -118,6 +123,7 @@ class ControlSystem:
         self.registry.dismiss(name)
         if forget:
             self.firmware.forget(name)
+            self.watch.forget(name)
 
     def hello(self, peer: Peer) -> dict[str, Any]:
         """Answer to a peer's ``hello``."""

@@ -34,6 +34,7 @@ from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.engines.registry import engine_class
 from vhost_backend.errors import ConfigError, HostError, VgcError
 from vhost_backend.keeper.client import Keeper, Kept
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import configure, get_logger
 from virtio_proto.control.api import VmOrigin
 
@@ -177,7 +178,8 @@ class Daemon:
             from vhost_backend.daemon.control_adapter import DaemonHost
 
             host = DaemonHost(self, engines, self._bus, ground or Ground.of_host())
-            self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger())
+            shelf = Shelf("control", keeper, self._kept)
+            self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger(), shelf=shelf)
 
     @property
     def is_kept(self) -> bool:

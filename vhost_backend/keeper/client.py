@@ -21,7 +21,7 @@ from vhost_backend.keeper.notices import notify
 from vhost_backend.log import get_logger
 from vhost_backend.sockets import receive_with_fds
 
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
 """Version of what this program leaves with the keeper, and of what it takes from there."""
 FD_VARIABLE: Final = "VGC_KEEPER_FD"
 VERSION_VARIABLE: Final = "VGC_KEEPER_VERSION"

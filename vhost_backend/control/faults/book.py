@@ -3,19 +3,26 @@
 Equal faults of one processing element are one entry with a count. People clear entries. The history is bounded for
 each VM, so that a VM with endless faults pushes out only its own. Faults come from records of the fault function, from
 workers' deaths, from snapshots (hung processing elements) and from the device (Xid).
+
+Occurrences are counted by VM and kind, too, so that the counts grow whatever entries are pushed out. All of it is with the
+keeper: another daemon goes on with the book.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from vhost_backend.control.faults.records import BookRecord, FaultPage, FaultRecord, FaultsOfVm
+from vhost_backend.keeper.record import Record, unpack
+from vhost_backend.keeper.shelf import Shelf
 from virtio_proto.control.api import FaultInfo
 
 MAX_PER_VM: Final = 512
+PAGE: Final = 16
+"""Entries of a VM that are one record at the keeper: with the longest texts, they fit a packet."""
 MAX_TEXT_CHARS: Final = 1000
 
 KINDS: Final[Mapping[int, str]] = {
@@ -81,6 +88,8 @@ class Fault:
     advice: str
     time_ns: int
     last_ns: int
+    page: int
+    """Number of the VM's page at the keeper that has the entry."""
     count: int = 1
     cleared: bool = False
     told_ns: int = 0
@@ -107,15 +116,36 @@ class Fault:
         }
 
 
+@dataclass(slots=True)
+class _OfVm:
+    """Part of the book about one VM."""
+
+    entries: OrderedDict[int, Fault] = field(default_factory=OrderedDict)
+    """By number."""
+    open: dict[Key, Fault] = field(default_factory=dict)
+    """Entries that are not cleared; equal faults are counted in them."""
+    entered: int = 0
+    """Entries so far."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Occurrences so far, by kind."""
+    hung: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Launch and block in which each processing element was found hung."""
+    changed: set[int] = field(default_factory=set)
+    """Pages that the keeper does not have as they are."""
+
+
 class FaultBook:
     """All faults of a host. `on_fault` is called with each fault and its number of new occurrences, once it is entered."""
 
-    def __init__(self, on_fault: Callable[[Fault, int], None]) -> None:
+    def __init__(self, on_fault: Callable[[Fault, int], None], shelf: Shelf | None = None) -> None:
+        """`shelf`: of the book at the keeper, out of which it is read; None: it ends with the daemon."""
         self._on_fault = on_fault
-        self._of_vm: dict[str, OrderedDict[int, Fault]] = {}
-        self._open: dict[str, dict[Key, Fault]] = {}
-        """Entries that are not cleared; equal faults are counted in them."""
-        self._numbers = itertools.count(1)
+        self._shelf = shelf or Shelf("faults")
+        self._vms: dict[str, _OfVm] = {}
+        self._next = 1
+        self._changed: dict[str, None] = {}
+        """VMs of which the keeper does not have all, in the order of their changes."""
+        self._read()
 
     def add(
         self,
@@ -132,33 +162,43 @@ class FaultBook:
     ) -> Fault:
         """Enters `count` occurrences of a fault."""
         text = text[:MAX_TEXT_CHARS]
-        known = self._open.setdefault(vm, {}).get((pe, kind, xid, text))
-        if known is not None:
-            known.count += count
-            known.last_ns = max(known.last_ns, time_ns)
-            fault = known
+        of_vm = self._vms.setdefault(vm, _OfVm())
+        of_vm.counts[kind] += count
+        fault = of_vm.open.get((pe, kind, xid, text))
+        if fault is not None:
+            fault.count += count
+            fault.last_ns = max(fault.last_ns, time_ns)
         else:
             advice = advice or ADVICE.get(kind, "")
-            number = next(self._numbers)
-            fault = Fault(number, gpu, vm, pe, kind, text, xid, advice, time_ns, time_ns, count)
-            self._of_vm.setdefault(vm, OrderedDict())[number] = fault
-            self._open[vm][fault.key] = fault
-            self._bound(vm)
+            page, of_vm.entered = of_vm.entered // PAGE, of_vm.entered + 1
+            fault = Fault(self._next, gpu, vm, pe, kind, text, xid, advice, time_ns, time_ns, page, count)
+            self._next += 1
+            of_vm.entries[fault.number] = of_vm.open[fault.key] = fault
+            self._bound(of_vm)
+        self._note_change(fault)
         self._on_fault(fault, count)
         return fault
 
-    def _bound(self, vm: str) -> None:
+    def _bound(self, of_vm: _OfVm) -> None:
         """Forgets the oldest cleared entry of a VM with too many entries, or its oldest if none is cleared."""
-        entries = self._of_vm[vm]
+        entries = of_vm.entries
         if len(entries) <= MAX_PER_VM:
             return
         oldest = next((fault for fault in entries.values() if fault.cleared), next(iter(entries.values())))
         del entries[oldest.number]
-        self._open[vm].pop(oldest.key, None)
+        if of_vm.open.get(oldest.key) is oldest:
+            del of_vm.open[oldest.key]
+        of_vm.changed.add(oldest.page)
 
     def of(self, vm: str, *, cleared: bool = False) -> list[Fault]:
         """Faults of a VM, by number; with `cleared` including cleared ones."""
-        return [fault for fault in self._of_vm.get(vm, {}).values() if cleared or not fault.cleared]
+        of_vm = self._vms.get(vm)
+        return [] if of_vm is None else [fault for fault in of_vm.entries.values() if cleared or not fault.cleared]
+
+    def counts(self, vm: str) -> Mapping[str, int]:
+        """Occurrences of faults of a VM so far, by kind: also those of entries that were pushed out."""
+        of_vm = self._vms.get(vm)
+        return {} if of_vm is None else of_vm.counts
 
     def clear(self, faults: Iterable[Fault]) -> int:
         """Marks faults as cleared, so that the next equal fault is a new entry; returns how many were not yet cleared."""
@@ -166,9 +206,117 @@ class FaultBook:
         for fault in faults:
             if not fault.cleared:
                 fault.cleared = True
-                self._open[fault.vm].pop(fault.key, None)
+                self._vms[fault.vm].open.pop(fault.key, None)
+                self._note_change(fault)
                 count += 1
         return count
+
+    def forget(self, vm: str) -> None:
+        """Forgets a VM that has left: a new VM of its name begins without faults."""
+        if self._vms.pop(vm, None) is not None:
+            self._changed.pop(vm, None)
+            self._shelf.set({f"vm/{vm}": None})
+
+    # ---- hung processing elements ----------------------------------------------------------------
+
+    def is_new_hang(self, vm: str, pe: int, launch: int, block: int) -> bool:
+        """Notes that an element is hung in a block; false: that was noted before."""
+        of_vm = self._vms.setdefault(vm, _OfVm())
+        if of_vm.hung.get(pe) == (launch, block):
+            return False
+        of_vm.hung[pe] = (launch, block)
+        self._changed[vm] = None
+        return True
+
+    def forget_hangs(self, vm: str) -> None:
+        """Forgets in which blocks elements of a VM are hung: its worker is gone."""
+        of_vm = self._vms.get(vm)
+        if of_vm is not None and of_vm.hung:
+            of_vm.hung.clear()
+            self._changed[vm] = None
+
+    # ---- at the keeper ---------------------------------------------------------------------------
+
+    @property
+    def is_kept(self) -> bool:
+        """True if another daemon goes on with the book."""
+        return self._shelf.is_kept
+
+    def save(self) -> None:
+        """Leaves all that has changed with the keeper."""
+        records: dict[str, Record | None] = {"book": BookRecord(self._next)}
+        for vm in self._changed:
+            of_vm = self._vms[vm]
+            records[f"vm/{vm}"] = FaultsOfVm(of_vm.entered, dict(of_vm.counts), dict(of_vm.hung))
+            pages: dict[int, list[FaultRecord]] = {page: [] for page in of_vm.changed}
+            for fault in of_vm.entries.values() if pages else ():
+                if fault.page in pages:
+                    pages[fault.page].append(_record(fault))
+            records |= {
+                f"vm/{vm}/{page}": FaultPage(tuple(faults)) if faults else None for page, faults in pages.items()
+            }
+            of_vm.changed.clear()
+        if self._changed:
+            self._changed.clear()
+            self._shelf.set(records)
+
+    def _note_change(self, fault: Fault) -> None:
+        self._changed[fault.vm] = None
+        self._vms[fault.vm].changed.add(fault.page)
+
+    def _read(self) -> None:
+        """Reads what an earlier daemon has left."""
+        faults: list[Fault] = []
+        for key, entry in self._shelf.left().items():
+            match key.split("/"):
+                case ["book"]:
+                    self._next = unpack(entry.blob, BookRecord).next
+                case ["vm", vm]:
+                    told, of_vm = unpack(entry.blob, FaultsOfVm), self._vms.setdefault(vm, _OfVm())
+                    of_vm.entered, of_vm.counts, of_vm.hung = told.entered, Counter(told.counts), told.hung
+                case ["vm", vm, page]:
+                    faults += [_fault(vm, int(page), record) for record in unpack(entry.blob, FaultPage).faults]
+        for fault in sorted(faults, key=lambda fault: fault.number):
+            of_vm = self._vms.setdefault(fault.vm, _OfVm())
+            of_vm.entries[fault.number] = fault
+            if not fault.cleared:
+                of_vm.open[fault.key] = fault
+
+
+def _record(fault: Fault) -> FaultRecord:
+    return FaultRecord(
+        fault.number,
+        fault.gpu,
+        fault.pe,
+        fault.kind,
+        fault.text,
+        fault.xid,
+        fault.advice,
+        fault.time_ns,
+        fault.last_ns,
+        fault.count,
+        fault.cleared,
+        fault.told_ns,
+    )
+
+
+def _fault(vm: str, page: int, record: FaultRecord) -> Fault:
+    return Fault(
+        record.number,
+        record.gpu,
+        vm,
+        record.pe,
+        record.kind,
+        record.text,
+        record.xid,
+        record.advice,
+        record.time_ns,
+        record.last_ns,
+        page,
+        record.count,
+        record.cleared,
+        record.told_ns,
+    )
 
 
 def kind_of(code: int) -> str | None:

@@ -22,6 +22,7 @@ from virtio_proto.control.verbs.faults import (
     ClearFaults,
     FaultList,
     Faults,
+    FaultTotal,
     Policies,
     PolicyFields,
     PolicyList,
@@ -59,8 +60,16 @@ class FaultCommands:
         ]
 
     async def _faults(self, caller: Caller, asked: Faults.Request) -> FaultList:
+        """Faults, which another daemon would not forget any more, and how often they have occurred so far."""
+        self._watch.save()
         found = self._chosen(caller, asked.chosen, cleared=asked.cleared)
-        return {"faults": [fault.info() for fault in sorted(found, key=lambda fault: fault.number)]}
+        totals: list[FaultTotal] = [
+            {"vm": side.name, "kind": kind, "count": count}
+            for side in self._registry.visible(caller.peer)
+            if asked.chosen.matches_vm(side.name)
+            for kind, count in self._watch.book.counts(side.name).items()
+        ]
+        return {"faults": [fault.info() for fault in sorted(found, key=lambda fault: fault.number)], "totals": totals}
 
     async def _clear(self, caller: Caller, asked: ClearFaults.Request) -> Cleared:
         chosen = self._chosen(caller, asked.chosen, cleared=False)
@@ -68,6 +77,7 @@ class FaultCommands:
             numbers = frozenset(asked.faults)
             chosen = [fault for fault in chosen if fault.number in numbers]
         cleared = self._watch.book.clear(chosen)
+        self._watch.save()
         for fault in chosen:
             self._bus.publish(FaultCleared(fault.vm, fault.number, caller.peer.name))
         return {"cleared": cleared}

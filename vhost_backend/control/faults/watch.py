@@ -22,6 +22,7 @@ from vhost_backend.control.faults.policies import Policies, Policy
 from vhost_backend.control.instances.registry import InstanceRegistry
 from vhost_backend.control.instances.vm_side import VmSide
 from vhost_backend.control.links.channel_port import ElementState
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import Logger
 from virtio_proto.control.selector import Selector
 
@@ -31,6 +32,9 @@ TOLD_EVERY_NS: Final = NS_PER_S
 
 RECENT_NS: Final = 5 * NS_PER_S
 """Age up to which a record's time is plausible, and a reported fault explains the death of its worker."""
+
+SAVE_EVERY_S: Final = 0.1
+"""Least time between two times that the book is left with the keeper, unless somebody asks for it."""
 
 LOOK_MS: Final = 100
 """Deadline of the snapshots that find hung processing elements."""
@@ -55,8 +59,10 @@ class FaultWatch:
         *,
         hung_after_ns: int,
         actions: Mapping[str, Action],
+        shelf: Shelf | None = None,
     ) -> None:
-        self.book = FaultBook(self._on_fault)
+        """`shelf`: of the fault book at the keeper; None: it ends with the daemon."""
+        self.book = FaultBook(self._on_fault, shelf)
         self.policies = policies
         self._registry = registry
         self._bus = bus
@@ -65,8 +71,8 @@ class FaultWatch:
         self._hung_after_ns = hung_after_ns
         self._actions = actions
         self._acting: Counter[str] = Counter()
-        self._seen_hung: dict[tuple[str, int], tuple[int, int]] = {}
-        """Launch and block in which each processing element was found hung, by (VM, processing element)."""
+        self._saving: asyncio.TimerHandle | None = None
+        self._saved_s = 0.0
         self._looking: asyncio.Task[None] | None = None
         bus.subscribe(InstanceOpened, self._instance_opened)
         bus.subscribe(WorkerLost, self._worker_lost)
@@ -84,8 +90,8 @@ class FaultWatch:
 
         Of a death without a known cause, the fault says how the process ended. A worker that was replaced has no fault.
         """
-        for key in [key for key in self._seen_hung if key[0] == event.vm]:
-            del self._seen_hung[key]
+        self.book.forget_hangs(event.vm)
+        self._save_soon()
         kind, now_ns = event.loss.fault or ("death" if event.loss.died else None), self._registry.clock_ns()
         if kind is None or self._is_known(event.vm, kind, now_ns):
             return
@@ -127,9 +133,35 @@ class FaultWatch:
                     advice=xid.advice(event.xid),
                 )
 
+    # ---- at the keeper ---------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Leaves the book as it is with the keeper: to be called before it is shown."""
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
+        self.book.save()
+
+    def _save_soon(self) -> None:
+        """Saves the book in the next turn of the loop, unless it was saved just before that: a guest may have any number of
+        faults.
+        """
+        if self.book.is_kept and self._saving is None:
+            loop = asyncio.get_running_loop()
+            self._saving = loop.call_at(self._saved_s + SAVE_EVERY_S, self._save_now)
+
+    def _save_now(self) -> None:
+        self._saved_s = asyncio.get_running_loop().time()
+        self.save()
+
+    def forget(self, vm: str) -> None:
+        """Forgets a VM that has left."""
+        self.book.forget(vm)
+
     # ---- policies --------------------------------------------------------------------------------
 
     def _on_fault(self, fault: Fault, count: int) -> None:
+        self._save_soon()
         now_ns = self._registry.clock_ns()
         if now_ns - fault.told_ns >= TOLD_EVERY_NS:
             fault.told_ns = now_ns
@@ -202,9 +234,8 @@ class FaultWatch:
         return state.kernel is not None and 0 < state.since_ns <= state.at_ns - self._hung_after_ns
 
     def _note_hung(self, side: VmSide, state: ElementState) -> None:
-        if self._seen_hung.get((side.name, state.pe)) == (state.launch, state.block):
+        if not self.book.is_new_hang(side.name, state.pe, state.launch, state.block):
             return
-        self._seen_hung[side.name, state.pe] = (state.launch, state.block)
         seconds = (state.at_ns - state.since_ns) / NS_PER_S
         kernel = printable(state.kernel or "")
         text = f"in block {state.block} of {kernel}, launch {state.launch}, for {seconds:.1f} s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -88,8 +88,18 @@ class HostedFault(TypedDict):
     cleared: bool
 
 
+class FaultTotal(TypedDict):
+    """Occurrences of faults of one kind that a VM has had, whether they are listed or not. They never fall while it is served."""
+
+    vm: str
+    kind: str
+    count: int
+
+
 class FaultList(TypedDict):
     faults: list[FaultInfo]
+    totals: NotRequired[list[FaultTotal]]
+    """Counts of the VMs that the selector names; missing if the daemon is older than this field."""
 
 
 class Faults(Verb):
