@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,18 +61,40 @@ def device(link: AttachedLink, tmp_path: Path) -> Iterator[vgc.Device]:
         yield device
 
 
+@asynccontextmanager
+async def client_of(folder: Path) -> AsyncIterator[Client]:
+    """A client of the control API of the daemon that serves."""
+    client = await Client.connect(folder / "control")
+    try:
+        await client.ask("hello", version=API_VERSION)
+        yield client
+    finally:
+        client.writer.close()
+
+
 def ask(folder: Path, verb: str, **fields: Any) -> Any:
-    """Asks the daemon that serves, as a client of its control API that has just connected."""
+    """Asks the daemon that serves, as a client that has just connected."""
 
     async def asked() -> Any:
-        client = await Client.connect(folder / "control")
-        try:
-            await client.ask("hello", version=API_VERSION)
+        async with client_of(folder) as client:
             return await client.ask(verb, **fields)
-        finally:
-            client.writer.close()
 
     return asyncio.run(asked())
+
+
+def blocks_of(folder: Path, launch: Callable[[], object], count: int) -> dict[int, int]:
+    """Blocks that each element of the VM "a" has run, once `launch` has run `count` of them."""
+
+    async def counted() -> dict[int, int]:
+        async with client_of(folder) as client:
+            await client.ask("open", selector="vm=a,fn=perf")
+            await asyncio.to_thread(launch)
+            while True:
+                stats = (await client.ask("stat", selector="vm=a"))["pes"]
+                if sum(one["blocks"] for one in stats) == count:  # they come by themselves
+                    return {one["pe"]: one["blocks"] for one in stats}
+
+    return asyncio.run(asyncio.wait_for(counted(), ANSWERS_WITHIN_S))
 
 
 def test_guest_that_computes_loses_nothing_however_often_the_daemon_is_killed(
@@ -209,6 +232,38 @@ def test_limits_that_were_set_hold_on(host: KeptVgcd, link: AttachedLink, tmp_pa
     host.wait_for_takeovers(1)
     link.refresh()
     assert link._space.quota_memory_bytes == 32 << 20
+
+
+def test_what_clients_have_set_holds_on(host: KeptVgcd, device: vgc.Device, tmp_path: Path) -> None:
+    """Policies in place of the configuration's, the elements that a VM is confined to, and that it takes no requests."""
+    policy = {"name": "p", "selector": "vm=a", "kinds": ["trap"], "trigger": "sustained", "count": 3, "window_s": 9.0}
+    ask(tmp_path, "set_policies", policies=[{**policy, "name": "first"}])
+    set_now = ask(tmp_path, "set_policies", policies=[{**policy, "action": "reset"}, {**policy, "name": "q"}])
+    ask(tmp_path, "confine", vm="a", pes="1")
+    ask(tmp_path, "quiesce", vm="a")
+    for number in (1, 2):
+        host.kill_daemon()
+        host.wait_for_takeovers(number)
+        assert ask(tmp_path, "policies") == set_now
+        (vm,) = ask(tmp_path, "topology")["vms"]
+        assert (vm["confined_to"], vm["quiesced"]) == ([1], True)
+    ask(tmp_path, "resume", vm="a")
+    add, total = device.compile(SOURCE)["add"], device.zeros(1, "int32")
+    assert blocks_of(tmp_path, lambda: add[64, 1](total, 1), 64) == {0: 0, 1: 64}
+    assert list(total.get()) == [64]
+
+
+def test_what_was_set_for_a_vm_without_a_frontend_holds_on(host: KeptVgcd, tmp_path: Path) -> None:
+    host.wait_for("spare_ready")  # and the daemon serves the control API
+    ask(tmp_path, "quiesce", vm="a")
+    ask(tmp_path, "set_limits", vm="a", memory_bytes=32 << 20, weight=300)
+    host.kill_daemon()
+    host.wait_for("spare_ready", count=2)
+    with FakeFrontend.connect(tmp_path / "a", num_queues=4) as frontend:
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        (vm,) = ask(tmp_path, "topology")["vms"]
+        assert (vm["quiesced"], vm["memory_quota_bytes"], vm["weight"]) == (True, 32 << 20, 300)
 
 
 def test_faults_are_counted_on_in_the_same_book(host: KeptVgcd, link: AttachedLink, tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ class ControlSystem:
         self.tasks = tasks = BackgroundTasks(log)
         self.hub = hub = PushHub(log, clock_ns)
         EventPushes(bus, hub, clock_ns)  # the first subscriber: clients see an event before its consequences
-        self.registry = InstanceRegistry(bus, hub, tasks, log, quota=config.channels, clock_ns=clock_ns)
+        self.registry = InstanceRegistry(
+            bus, hub, tasks, log, quota=config.channels, clock_ns=clock_ns, shelf=shelf.part("vms")
+        )
         self.firmware = FirmwareManager(
             signing.public_keys(config.firmware_keys),
             compiler,
@@ -83,7 +85,7 @@ class ControlSystem:
         self.watch = FaultWatch(
             self.registry,
             bus,
-            Policies(config.policies, clock_ns),
+            Policies(config.policies, clock_ns, shelf.part("policies")),
             tasks,
             log,
             hung_after_ns=config.hung_after_ns,

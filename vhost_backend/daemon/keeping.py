@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Final, TypeAlias
 
 from vhost_backend.errors import FrontendError
@@ -26,6 +26,7 @@ from vhost_backend.keeper.client import (
     below,
 )
 from vhost_backend.keeper.record import Record, pack
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.vhost_user import messages
 from vhost_backend.vhost_user.connection import (
     Connection,
@@ -58,8 +59,10 @@ def settings_of(keeper: Keeper | None, kept: Mapping[str, Kept]) -> dict[str, by
 class VmKeep:
     """One VM's place at the keeper. Without a keeper nothing is kept, and connections are served directly."""
 
-    def __init__(self, name: str, keeper: Keeper | None = None, kept: Mapping[str, Kept] | None = None) -> None:
+    def __init__(self, name: str, keeper: Keeper | None = None, kept: MutableMapping[str, Kept] | None = None) -> None:
         """`kept`: all that an earlier daemon has left, of which this takes what is the VM's."""
+        self.lasting = Shelf(f"lasting/{name}", keeper, kept)
+        """Entries that outlast the VM's frontends."""
         self._folder = f"vm/{name}"
         self._keeper = keeper
         self._parts: dict[str, Callable[[], Told]] = {}

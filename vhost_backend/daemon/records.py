@@ -139,7 +139,6 @@ class GuestRecord(Record, frozen=True):
     next_generation: U32
     starters: dict[int, int]
     """Generation of the workers that have started each ring."""
-    quiesced: bool
     allotment: U32
     first_allotment: U32
     acknowledged: U32
@@ -149,6 +148,12 @@ class GuestRecord(Record, frozen=True):
     stats: Stats | None
     has_notice: bool
     """The guest has yet to be told that the configuration space has changed."""
+
+
+class VmRecord(Record, frozen=True):
+    """State of a VM that outlasts its frontends."""
+
+    quiesced: bool
 
 
 class ProgramNumbers(Record, frozen=True):

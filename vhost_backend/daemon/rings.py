@@ -35,12 +35,11 @@ class Rings:
         """Generation of the workers that have started each ring."""
         return dict(self._starters)
 
-    def restore(self, inflight: int, starters: Mapping[int, int], *, quiesced: bool) -> None:
+    def restore(self, inflight: int, starters: Mapping[int, int]) -> None:
         """Takes over what another daemon had, and its in-flight memory."""
         self.inflight.close()
         self.inflight = InflightMemory(inflight)
         self._starters = dict(starters)
-        self.quiesced = quiesced
 
     def forget(self) -> None:
         """Resets the device: nothing is in flight. A worker that still runs keeps the old in-flight memory."""

@@ -532,7 +532,7 @@ class Daemon:
         """Ends a VM that has no frontend; with `forget`, the next one of this name is another VM."""
         leaving = self._served.pop(name)
         if forget:
-            leaving.vm.forget_programs()
+            leaving.vm.forget_all()
         leaving.close()
         del self.vms[name]
         if self.control is not None:
@@ -567,6 +567,7 @@ class Daemon:
             if served.retry is None and self._tasks is not None:
                 served.retry = self._tasks.create_task(self._try_again(served))
             return
+        made.vm.go_on_from(served.vm)
         entrance, waiting = served.take_entrance(), served.take_waiting()
         self._dismiss(name, forget=False)
         self._admit(made, entrance, waiting)

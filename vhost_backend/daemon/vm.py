@@ -30,7 +30,14 @@ from vhost_backend.daemon.heartbeat import Pace
 from vhost_backend.daemon.keeping import SETTINGS, VmKeep
 from vhost_backend.daemon.migration import HOLD_S, Migration, MigrationError, MigrationReport, Progress, forget
 from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker, worker_of
-from vhost_backend.daemon.records import ChoiceRecord, GuestRecord, ProgramNumbers, SettingsRecord, WorkerRecord
+from vhost_backend.daemon.records import (
+    ChoiceRecord,
+    GuestRecord,
+    ProgramNumbers,
+    SettingsRecord,
+    VmRecord,
+    WorkerRecord,
+)
 from vhost_backend.daemon.registrations import Registrations
 from vhost_backend.daemon.rings import Rings
 from vhost_backend.daemon.runstate import Lifecycle, Runstate
@@ -47,6 +54,8 @@ from vhost_backend.worker_protocol.budgets import TimeBudget
 from vhost_backend.worker_protocol.protocol import FunctionFigures, Stats
 from virtio_proto.control.api import AllotmentState
 
+_STATE: Final = "state"
+"""Key of the state that outlasts frontends."""
 HANDOVER_S: Final = 0.5
 """Longest time that a new connection waits for the end of the old one."""
 
@@ -84,6 +93,8 @@ class Vm:
         self.state = Lifecycle(config.name, self._log)
         self._space = ConfigSpace(self.allotment, self.state)
         self._rings = Rings(self._log)
+        left = self.keep.lasting.take().get(_STATE)
+        self._rings.quiesced = left is not None and unpack(left.blob, VmRecord).quiesced
         self._region = GuestRegion(config)
         self._tools = Tools(compiler, engines, command, policy, pace, alarms, shares)
         self._history = History(
@@ -290,7 +301,6 @@ class Vm:
             ChoiceRecord.of(self._frontend.slot.choice),
             history.generations.next,
             self._rings.starters,
-            self._rings.quiesced,
             number,
             first,
             acknowledged,
@@ -311,7 +321,7 @@ class Vm:
         cpu.used_ns, cpu.stray_ns = record.cpu_ns
         gpu.used_ns, gpu.held_ns, gpu.shared_ns, gpu.shared_of_ns = record.gpu_ns
         done.compiled, done.cached, done.failed, done.taken_ns = record.compilations
-        self._rings.restore(fds.pop("inflight").release(), record.starters, quiesced=record.quiesced)
+        self._rings.restore(fds.pop("inflight").release(), record.starters)
 
     # ------------------------------------------------------------------------------------------------
 
@@ -382,7 +392,7 @@ class Vm:
     async def quiesce(self, *, on: bool) -> None:
         """Stops taking new requests, in this and later workers, or takes them again. Requests in flight finish."""
         self._rings.quiesced = on
-        self.keep.save()
+        self.keep.lasting.set({_STATE: VmRecord(quiesced=True) if on else None})
         if self._frontend is not None and self.is_connected:
             await self._frontend.pass_on_quiesced()
 
@@ -395,9 +405,14 @@ class Vm:
         """Programs that guests have registered."""
         return self._history.registrations
 
-    def forget_programs(self) -> None:
-        """Forgets what guests have registered, also what they have kept: the VM is removed."""
+    def go_on_from(self, before: Vm) -> None:
+        """Takes the place of a VM of other settings, which has no frontend any more."""
+        self._rings.quiesced = before.quiesced
+
+    def forget_all(self) -> None:
+        """Forgets what guests have registered, also what they have kept, and all other state: the VM is removed."""
         self._history.registrations.forget()
+        self.keep.lasting.set({_STATE: None})
 
     async def replace_worker(self, reason: str) -> None:
         """Replaces the worker; requests in flight are answered with DEVICE_LOST."""

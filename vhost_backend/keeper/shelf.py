@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from vhost_backend.fds import HasFileno
@@ -19,11 +19,13 @@ class Committer(Protocol):
 class Shelf:
     """Entries below one key. Without a keeper nothing is kept."""
 
-    def __init__(self, folder: str, keeper: Committer | None = None, kept: Mapping[str, Kept] | None = None) -> None:
-        """`kept`: all that an earlier daemon has left."""
+    def __init__(
+        self, folder: str, keeper: Committer | None = None, kept: MutableMapping[str, Kept] | None = None
+    ) -> None:
+        """`kept`: all that an earlier daemon has left and nobody has taken, out of which entries are taken."""
         self._folder = folder
         self._keeper = keeper
-        self._kept = kept or {}
+        self._kept: MutableMapping[str, Kept] = {} if kept is None else kept
         self._sent = {key: entry.blob for key, entry in below(self._kept, folder).items()}
 
     @property
@@ -35,9 +37,12 @@ class Shelf:
         """Shelf of a part of this one. Its entries are not to be set through this one."""
         return Shelf(f"{self._folder}/{name}", self._keeper, self._kept)
 
-    def left(self) -> dict[str, Kept]:
-        """Entries that an earlier daemon has left, by key. Their descriptors are the reader's to close."""
-        return below(self._kept, self._folder)
+    def take(self) -> dict[str, Kept]:
+        """Takes the entries that an earlier daemon has left, by key. Their descriptors are the caller's to close."""
+        found = below(self._kept, self._folder)
+        for key in found:
+            del self._kept[f"{self._folder}/{key}"]
+        return found
 
     def set(self, records: Mapping[str, Record | None], files: Mapping[str, HasFileno] | None = None) -> None:
         """Sets entries, in one commit as far as a packet holds them; None: removes one, and all below it.

@@ -267,7 +267,7 @@ class FaultBook:
     def _read(self) -> None:
         """Reads what an earlier daemon has left."""
         faults: list[Fault] = []
-        for key, entry in self._shelf.left().items():
+        for key, entry in self._shelf.take().items():
             match key.split("/"):
                 case ["book"]:
                     self._next = unpack(entry.blob, BookRecord).next

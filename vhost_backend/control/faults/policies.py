@@ -14,6 +14,9 @@ from typing import Final
 
 from vhost_backend.config.control import PolicyConfig
 from vhost_backend.control.faults.book import Fault
+from vhost_backend.control.faults.records import PolicyRecord, PolicySet
+from vhost_backend.keeper.record import Record, unpack
+from vhost_backend.keeper.shelf import Shelf
 from virtio_proto.control import selector
 from virtio_proto.control.api import PolicyInfo
 
@@ -105,16 +108,63 @@ class Policy:
 class Policies:
     """All policies of a host."""
 
-    def __init__(self, configs: Sequence[PolicyConfig], clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, configs: Sequence[PolicyConfig], clock_ns: Callable[[], int], shelf: Shelf | None = None
+    ) -> None:
+        """`configs`: the configuration's. Those on the `shelf` at the keeper hold in their place, as a client has set them."""
         self._clock_ns = clock_ns
-        self.all: tuple[Policy, ...] = ()
-        self.replace(configs)
+        self._shelf = shelf or Shelf("policies")
+        self._number = 0
+        """Number of the set that clients have set; 0: they have set none."""
+        there = self._read()
+        self.all = tuple(Policy(config) for config in (configs if there is None else there))
 
     def replace(self, configs: Sequence[PolicyConfig]) -> None:
-        """Replaces all policies; counts start from zero."""
+        """Replaces all policies, also those of later daemons; counts start from zero."""
         self.all = tuple(Policy(config) for config in configs)
+        before, self._number = self._number, self._number + 1
+        records: dict[str, Record | None] = {
+            f"{self._number}/{index}": _record(config) for index, config in enumerate(configs)
+        }
+        records["set"] = PolicySet(self._number, len(configs))  # from here on they hold
+        self._shelf.set({**records, str(before): None})
+
+    def _read(self) -> list[PolicyConfig] | None:
+        """Policies that clients of an earlier daemon have set; None: they have set none."""
+        there = self._shelf.take()
+        if "set" not in there:
+            return None
+        made = unpack(there["set"].blob, PolicySet)
+        self._number = made.number
+        return [_config(unpack(there[f"{made.number}/{index}"].blob, PolicyRecord)) for index in range(made.count)]
 
     def due(self, fault: Fault, count: int) -> list[Policy]:
         """Counts `count` new occurrences of a fault; returns the policies that act now."""
         now_ns = self._clock_ns()
         return [policy for policy in self.all if policy.concerns(fault) and policy.is_due(fault, now_ns, count)]
+
+
+def _record(config: PolicyConfig) -> PolicyRecord:
+    return PolicyRecord(
+        config.name,
+        config.selector,
+        config.kinds,
+        config.trigger,
+        config.count,
+        config.window_s,
+        config.action,
+        config.target,
+    )
+
+
+def _config(record: PolicyRecord) -> PolicyConfig:
+    return PolicyConfig(
+        record.name,
+        record.selector,
+        record.kinds,
+        record.trigger,
+        record.count,
+        record.window_s,
+        record.action,
+        record.target,
+    )

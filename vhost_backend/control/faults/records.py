@@ -7,6 +7,7 @@ Another daemon reads them, perhaps one of another version of this program: a cha
 from __future__ import annotations
 
 from vhost_backend.keeper.record import U32, U64, Record
+from virtio_proto.control.api import FaultKind, PolicyAction, Trigger
 
 
 class FaultRecord(Record, frozen=True):
@@ -45,3 +46,23 @@ class BookRecord(Record, frozen=True):
 
     next: U64
     """Number of the next entry."""
+
+
+class PolicyRecord(Record, frozen=True):
+    """Policy that a client has set: `vhost_backend.config.control.PolicyConfig`."""
+
+    name: str
+    selector: str
+    kinds: tuple[FaultKind, ...]
+    trigger: Trigger
+    count: U64
+    window_s: float
+    action: PolicyAction
+    target: str
+
+
+class PolicySet(Record, frozen=True):
+    """Policies that hold in place of the configuration's: `count` of them, below the key `number`."""
+
+    number: U64
+    count: U64

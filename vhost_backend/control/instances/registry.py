@@ -24,9 +24,12 @@ from vhost_backend.control.event_bus import EventBus
 from vhost_backend.control.events import InputSent, InstanceClosed, InstanceOpened
 from vhost_backend.control.functions.modules import MODULES
 from vhost_backend.control.instances.instance import Instance
+from vhost_backend.control.instances.records import Confinement
 from vhost_backend.control.instances.vm_side import VmSide, gather_settled
 from vhost_backend.control.links.channel_port import AgainError, ChannelError, WorkerGoneError
 from vhost_backend.control.links.vm_port import ControlledVm
+from vhost_backend.keeper.record import unpack
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol.control_messages import Terms
 from virtio_proto.control.records import Function
@@ -61,12 +64,17 @@ class InstanceRegistry:
         *,
         quota: int,
         clock_ns: Callable[[], int],
+        shelf: Shelf | None = None,
     ) -> None:
+        """`shelf`: of VMs at the keeper; None: what clients have set for them ends with the daemon."""
         self.clock_ns = clock_ns
         self._bus = bus
         self._hub = hub
         self._tasks = tasks
-        self._make_side = partial(VmSide, bus=bus, hub=hub, tasks=tasks, log=log, quota=quota)
+        self._shelf = shelf or Shelf("vms")
+        self._make_side = partial(VmSide, bus=bus, hub=hub, tasks=tasks, log=log, quota=quota, shelf=self._shelf)
+        self._confined = {vm: unpack(entry.blob, Confinement).pes for vm, entry in self._shelf.take().items()}
+        """VMs that an earlier daemon has confined, and that are not there yet."""
         self._instances: dict[int, Instance] = {}
         self._numbers = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +91,7 @@ class InstanceRegistry:
 
     def admit(self, vm: ControlledVm) -> None:
         """Adds a VM. Instances that are open do not cover it."""
-        self.sides[vm.name] = self._make_side(vm)
+        self.sides[vm.name] = self._make_side(vm, confined_to=self._confined.pop(vm.name, None))
 
     def dismiss(self, name: str) -> None:
         """Removes a VM that has no worker; its last instances are closed in the background."""

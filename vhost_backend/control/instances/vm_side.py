@@ -13,9 +13,11 @@ from vhost_backend.control.events import FirmwareReported, SamplingChanged, Work
 from vhost_backend.control.functions import base
 from vhost_backend.control.instances.channel_table import ChannelTable, DeviceChannel
 from vhost_backend.control.instances.instance import Instance
+from vhost_backend.control.instances.records import Confinement
 from vhost_backend.control.links.channel_port import Batch, ChannelError, DeviceClock, ElementFigures, Loss
 from vhost_backend.control.links.firmware import FirmwareReport
 from vhost_backend.control.links.vm_port import ControlledVm
+from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import Logger
 from virtio_proto.control import records
 from virtio_proto.control.records import Function, RecordError
@@ -32,8 +34,18 @@ class VmSide:
     """Listens to the channels of one VM, and binds the channels that its instances need in each of its workers."""
 
     def __init__(
-        self, vm: ControlledVm, bus: EventBus, hub: PushHub, tasks: BackgroundTasks, log: Logger, *, quota: int
+        self,
+        vm: ControlledVm,
+        bus: EventBus,
+        hub: PushHub,
+        tasks: BackgroundTasks,
+        log: Logger,
+        *,
+        quota: int,
+        shelf: Shelf,
+        confined_to: tuple[int, ...] | None = None,
     ) -> None:
+        """`shelf`: of all VMs at the keeper. `confined_to`: elements to which an earlier daemon has confined the VM."""
         self.vm = vm
         self.instances: dict[int, Instance] = {}
         """The instances that cover the VM, by number."""
@@ -53,7 +65,8 @@ class VmSide:
         """Number of malformed batches."""
         self.records_seen = 0
         self.cost_seen_ns = 0
-        self.confined_to: tuple[int, ...] | None = None
+        self.confined_to = confined_to
+        self._shelf = shelf
         self._bus = bus
         self._hub = hub
         self._tasks = tasks
@@ -66,8 +79,14 @@ class VmSide:
     def name(self) -> str:
         return self.vm.name
 
+    def confine(self, pes: tuple[int, ...] | None) -> None:
+        """Notes that the VM's worker is confined to some elements, as later ones are to be; None: it has all."""
+        self.confined_to = pes
+        self._shelf.set({self.name: None if pes is None else Confinement(pes)})
+
     def leave(self) -> None:
         """Ends the VM's part in the control system: it publishes nothing any more."""
+        self.confine(None)
         self._has_left = True
 
     def chosen_pes(self, instance: Instance) -> tuple[int, ...]:

@@ -121,7 +121,7 @@ class MigrationService:
             self._tell(migration)
             kind: Kind = "busy" if isinstance(error, WorkerGoneError) else "failed"
             raise RefusedError(kind, f"{side.name} could not be confined: {error}") from None
-        side.confined_to = None if pes is None else tuple(pes)
+        side.confine(None if pes is None else tuple(pes))
         migration.update({"state": "done", "ended_ns": self._clock_ns()})
         self._tell(migration)
         return migration
