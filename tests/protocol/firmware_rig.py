@@ -44,6 +44,9 @@ extern "C" __global__ void crashes() { *(volatile int *)8 = 1; }
 
 Change = tuple[str, str]
 """A text of the control code, and its replacement in a modified copy."""
+TEST: Final = "    struct vgc_ctl_unit tested = *unit;\n"
+UNHEALTHY: Final[Change] = (TEST, TEST + "    return 99;\n")
+"""Change for an image that fails its self test."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ import pytest
 import guest_driver as vgc
 from tests.fakes.api_caller import Reader
 from tests.fakes.api_client import ApiRefusedError
-from tests.protocol.firmware_rig import BUILT_IN, PES, VM, Change, Factory, Stage, daemon_with_guest
+from tests.protocol.firmware_rig import BUILT_IN, PES, TEST, UNHEALTHY, VM, Change, Factory, Stage, daemon_with_guest
 from tests.waiting import until
 from vhost_backend.control.firmware import signing, unit
 from virtio_proto.control.firmware import Manifest
@@ -23,9 +23,7 @@ from virtio_proto.control.records import Level, Record
 NEW_WARP: Final = 4096
 NUMBERED: Final[Change] = ("head.warp = (uint16_t)unit->warp;", f"head.warp = (uint16_t)(unit->warp + {NEW_WARP});")
 """Change for an image whose records are recognisable."""
-TEST: Final = "    struct vgc_ctl_unit tested = *unit;\n"
 BEGIN: Final = "VGC_CTL_FN void vgc_ctl_block_begin(const struct vgc_ctl_unit *unit)\n{\n"
-UNHEALTHY: Final[Change] = (TEST, TEST + "    return 99;\n")
 FAULTY: Final[Change] = (TEST, TEST + "    *(volatile int *)8 = 1;\n")
 ENDLESS: Final[Change] = (TEST, TEST + "    for (volatile int round = 0;; round++)\n        ;\n")
 DEADLY: Final[Change] = (BEGIN, BEGIN + "    if (unit->place->num_channels > 2)\n        *(volatile int *)8 = 1;\n")

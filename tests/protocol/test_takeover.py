@@ -22,6 +22,7 @@ from tests.fakes.frontend import FakeFrontend
 from tests.fakes.guest import REPOSITORY, open_device
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.processes import launchers
+from tests.protocol.firmware_rig import BUILT_IN, UNHEALTHY, Factory
 from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating, wait_gone
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
@@ -251,6 +252,44 @@ def test_what_clients_have_set_holds_on(host: KeptVgcd, device: vgc.Device, tmp_
     add, total = device.compile(SOURCE)["add"], device.zeros(1, "int32")
     assert blocks_of(tmp_path, lambda: add[64, 1](total, 1), 64) == {0: 0, 1: 64}
     assert list(total.get()) == [64]
+
+
+def test_firmware_of_a_running_vm_is_known_and_can_be_rolled_back(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    factory = Factory(tmp_path / "keys")
+    keys = f"firmware_keys: [{factory.public_key}]"
+    good, bad = factory.image(), factory.image("2.1.0", UNHEALTHY)
+
+    def rows() -> list[tuple[str, str | None, str, str]]:
+        return [(pe["active"], pe["other"], pe["state"], pe["text"]) for pe in ask(tmp_path, "firmware")["pes"]]
+
+    with (
+        kept_vgcd(tmp_path, more=f"control: {{socket: {tmp_path}/control, {keys}}}\n") as host,
+        AttachedLink(tmp_path / "a", num_queues=4) as link,
+    ):
+        link.wait_ready()
+        ask(tmp_path, "stage_firmware", image=good.read_bytes(), selector="vm=a")
+        assert ask(tmp_path, "activate_firmware", version="2.0.0", selector="vm=a")["state"] == "active"
+        ask(tmp_path, "stage_firmware", image=bad.read_bytes(), selector="vm=a")
+        assert ask(tmp_path, "activate_firmware", version="2.1.0", selector="vm=a")["state"] == "rolled back"
+        before = ask(tmp_path, "firmware")
+        assert rows() == [
+            ("2.0.0", "2.1.0", "rolled back", "2.1.0 failed its self test with code 99"),
+            ("2.0.0", "2.1.0", "active", ""),
+        ]
+        for number in (1, 2):
+            host.kill_daemon()
+            host.wait_for_takeovers(number)
+            assert ask(tmp_path, "firmware") == before
+        ask(tmp_path, "stage_firmware", image=factory.image("2.2.0").read_bytes(), selector="vm=a")
+        assert ask(tmp_path, "activate_firmware", version="2.2.0", selector="vm=a")["state"] == "active"
+        host.kill_daemon()
+        host.wait_for_takeovers(3)
+        assert ask(tmp_path, "rollback_firmware", selector="vm=a")["versions"] == {"a": "2.0.0"}
+        assert rows() == [("2.0.0", "2.2.0", "active", "")] * 2
+        os.kill(host.wait_for("worker_started")["pid"], signal.SIGKILL)
+        host.wait_for("worker_ready", count=2)
+        until(lambda: rows() == [("2.0.0", BUILT_IN, "active", "")] * 2)
 
 
 def test_what_was_set_for_a_vm_without_a_frontend_holds_on(host: KeptVgcd, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from vhost_backend.channels.packets import Event, Kind, PacketError, Snapshot, S
         (packets.CHANGE, "struct vgc_control_change"),
         (packets.FIRMWARE, "struct vgc_control_firmware"),
         (packets.DEVICE, "struct vgc_control_device"),
+        (packets.SLOT, "struct vgc_control_slot"),
     ],
 )
 def test_layouts_are_those_of_the_driver(layout: Struct, name: str) -> None:

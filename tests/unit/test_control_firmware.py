@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.fakes.keeper import FakeKeeper
 from tests.fakes.strict_event_bus import StrictEventBus
 from tests.limits import ANSWERS_WITHIN_S
 from vhost_backend.compiler.job import Target
 from vhost_backend.compiler.service import CompileResult
 from vhost_backend.control.background_tasks import BackgroundTasks
 from vhost_backend.control.event_bus import EventBus
-from vhost_backend.control.events import FirmwareChanged, FirmwareReported, WorkerLost, WorkerReady
-from vhost_backend.control.firmware import build, signing, unit
+from vhost_backend.control.events import FirmwareChanged, FirmwareReported, FirmwareTold, WorkerLost, WorkerReady
+from vhost_backend.control.firmware import build, manager, signing, unit
 from vhost_backend.control.firmware.manager import MAX_IMAGES, SOON_S, FirmwareManager
 from vhost_backend.control.links.channel_port import Loss
-from vhost_backend.control.links.firmware import FirmwareError, FirmwareReport, SlotState
+from vhost_backend.control.links.firmware import ElementFound, FirmwareError, FirmwareFound, FirmwareReport, SlotState
 from vhost_backend.log import get_logger
 from vhost_backend.sandbox import memfd
 from virtio_proto.control.firmware import Manifest
@@ -122,7 +123,8 @@ class FakeElements:
 class Rig:
     """A manager, a clock that is moved by hand, and the changes that it published."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: FakeKeeper | None = None, keys: signing.Keys = KEYS) -> None:
+        self.keeper = keeper or FakeKeeper()
         self.now_s = 1000.0
         self.told: list[FirmwareChanged] = []
         self.elements: dict[str, FakeElements] = {}
@@ -131,12 +133,13 @@ class Rig:
         self.bus = StrictEventBus(get_logger())
         self.bus.subscribe(FirmwareChanged, self._changed)
         self.manager = FirmwareManager(
-            KEYS,
+            keys,
             FakeCompiler(),
             self.bus,
             self._tasks,
             elements_of=self.elements.__getitem__,
             clock_ns=lambda: int(self.now_s * 1e9),
+            shelf=self.keeper.shelf("firmware"),
         )
 
     def _changed(self, event: FirmwareChanged) -> None:
@@ -149,12 +152,30 @@ class Rig:
             self._news.clear()
             await self._news.wait()
 
-    async def add(self, vm: str, **options: Any) -> FakeElements:
+    async def add(self, vm: str, generation: int = 1, **options: Any) -> FakeElements:
         """Gives a VM a worker, and waits until the manager has its elements."""
         elements = self.elements[vm] = FakeElements(vm, self.bus, **options)
-        self.bus.publish(WorkerReady(vm, 1, elements.num_pes))
+        self.bus.publish(WorkerReady(vm, generation, elements.num_pes))
         await asyncio.gather(*self._tasks._tasks)
         return elements
+
+    async def take_over(self, keys: signing.Keys = KEYS, **found: FirmwareFound | None) -> Rig:
+        """Manager of the next daemon, to which the workers of VMs tell their firmware; None: what this one has of it."""
+        after = Rig(self.keeper, keys)
+        after.now_s = self.now_s
+        for vm, told in found.items():
+            rows = self.manager._units[vm]
+            states = tuple(ElementFound(one.slot, one.state, 0) for one in rows.pes)
+            after.bus.publish(FirmwareTold(vm, told or FirmwareFound(tuple(rows.versions), states)))
+            elements = after.elements[vm] = self.elements[vm]
+            elements.bus = after.bus
+            after.bus.publish(WorkerReady(vm, 1, elements.num_pes))
+        await after.settle()
+        return after
+
+    async def settle(self) -> None:
+        while self._tasks._tasks:
+            await asyncio.gather(*self._tasks._tasks)
 
     def lose(self, vm: str, *, died: bool = True) -> None:
         self.bus.publish(WorkerLost(vm, 1, Loss("killed", died=died)))
@@ -610,9 +631,124 @@ def test_images_are_bounded() -> None:
     async def test(rig: Rig) -> None:
         for minor in range(MAX_IMAGES):
             await rig.manager.stage(image(f"2.{minor}.0"), [])
-        with pytest.raises(FirmwareError, match="16 images are staged") as refused:
+        await rig.add("web1")
+        await rig.manager.stage(image("2.1.0"), ["web1"])
+        await rig.manager.stage(image("3.0.0"), [])  # the oldest gives way
+        await rig.manager.stage(image("3.1.0"), [])  # and the next that no VM has
+        versions = [one["version"] for one in rig.manager.info()["images"]]
+        assert versions == ["2.1.0", *(f"2.{minor}.0" for minor in range(3, MAX_IMAGES)), "3.0.0", "3.1.0"]
+
+    run(test)
+
+
+def test_images_that_vms_have_do_not_give_way() -> None:
+    async def test(rig: Rig) -> None:
+        for minor in range(MAX_IMAGES):
+            await rig.add(f"vm{minor}")
+            await rig.manager.stage(image(f"2.{minor}.0"), [f"vm{minor}"])
+        with pytest.raises(FirmwareError, match="VMs have 16 images") as refused:
             await rig.manager.stage(image("3.0.0"), [])
         assert refused.value.kind == "quota"
+
+    run(test)
+
+
+# ---- another daemon ------------------------------------------------------------------------------
+
+
+def test_next_daemon_has_the_firmware_of_running_workers() -> None:
+    """Images, slots, failed changes with their reasons, and what can be rolled back to."""
+
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.add("web2", failing={0})
+        await rig.manager.stage(image(), ["web1", "web2"])
+        await rig.manager.activate("2.0.0", {"web1": range(4), "web2": range(4)})
+        after = await rig.take_over(web1=None, web2=None)
+        assert after.manager.info() == rig.manager.info()
+        assert "failed its self test with code 7" in str(after.manager.info())
+        assert after.elements["web1"].loaded.keys() == {1}
+        done = await after.manager.roll_back({"web1": range(4)})
+        assert (done["state"], after.active()) == ("active", [BUILT_IN] * 4)
+        third = await after.take_over(web1=None)
+        assert (await third.manager.roll_back({"web1": range(4)}))["versions"] == {"web1": "2.0.0"}
+
+    run(test)
+
+
+def test_new_worker_of_the_next_daemon_gets_the_version_that_stands() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        after = await rig.take_over(web1=None)
+        after.lose("web1")
+        await after.add("web1", generation=2)
+        assert after.active() == ["2.0.0"] * 4
+        without = Rig(rig.keeper)  # the worker has died while there was no daemon
+        await without.add("web1", generation=3)
+        assert without.active() == ["2.0.0"] * 4
+        with pytest.raises(FirmwareError, match=r"allowed: 2\.0\.0 or newer, or force"):
+            await without.manager.stage(image("1.9.9", "old"), ["web1"])
+
+    run(test)
+
+
+def test_what_has_come_of_a_change_meanwhile_counts() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        states = [ElementFound(1, SlotState.ACTIVE, 0), *[ElementFound(0, None, 0)] * 3]
+        after = await rig.take_over(web1=FirmwareFound((BUILT_IN, "2.0.0"), tuple(states)))
+        assert after.active() == ["2.0.0", BUILT_IN, BUILT_IN, BUILT_IN]
+        assert (await after.manager.activate("2.0.0", {"web1": range(4)}))["state"] == "active"
+        states = [
+            ElementFound(0, SlotState.ROLLED_BACK, 256 + signal.SIGSEGV),
+            *[ElementFound(1, SlotState.ACTIVE, 0)] * 3,
+        ]
+        third = await after.take_over(web1=FirmwareFound((BUILT_IN, "2.0.0"), tuple(states)))
+        assert third.active() == [BUILT_IN] * 4  # all go back with it
+        problem = {"version": "2.0.0", "problem": "2.0.0 died of SIGSEGV"}
+        assert FirmwareChanged("web1", problem) in third.told
+
+    run(test)
+
+
+def test_worker_that_tells_nothing_is_waited_for_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager, "WITHIN_S", 0.01)
+
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        after = Rig(rig.keeper)
+        elements = after.elements["web1"] = FakeElements("web1", after.bus)
+        after.bus.publish(WorkerReady("web1", 1, elements.num_pes))
+        done = await after.manager.activate("2.0.0", {"web1": range(4)})
+        assert (done["state"], after.active()) == ("active", ["2.0.0"] * 4)
+
+    run(test)
+
+
+def test_image_whose_key_was_withdrawn_is_left_out() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        after = await rig.take_over(keys={}, web1=None)
+        assert after.manager.info()["images"] == []
+        assert after.active() == ["2.0.0"] * 4
+
+    run(test)
+
+
+def test_vm_that_has_left_leaves_no_firmware_with_the_keeper() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.add("web1")
+        await rig.manager.stage(image(), ["web1"])
+        await rig.manager.activate("2.0.0", {"web1": range(4)})
+        rig.lose("web1", died=False)
+        rig.manager.forget("web1")
+        assert list(rig.keeper.entries) == ["firmware/image/2.0.0"]
 
     run(test)
 

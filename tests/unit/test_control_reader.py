@@ -20,7 +20,7 @@ from vhost_backend import log
 from vhost_backend.channels import packets
 from vhost_backend.control.links import record_reader
 from vhost_backend.control.links.channel_port import MAX_COUNT, Batch, Binding, DeviceClock, ElementFigures, Loss
-from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.control.links.firmware import ElementFound, FirmwareFound, FirmwareReport, SlotState
 from vhost_backend.control.links.record_reader import RecordReader, offset_ns
 from vhost_backend.worker_protocol.budgets import TimeBudget
 from virtio_proto.control.records import Function
@@ -39,6 +39,7 @@ class Heard:
         self.figures_ns = 0
         self.samples: list[Mapping[int, int]] = []
         self.firmware: list[FirmwareReport] = []
+        self.found: list[FirmwareFound] = []
         self.clock: DeviceClock | None = None
         self.num_pes = 0
 
@@ -61,6 +62,9 @@ class Heard:
 
     def on_firmware(self, report: FirmwareReport) -> None:
         self.firmware.append(report)
+
+    def on_firmware_found(self, found: FirmwareFound) -> None:
+        self.found.append(found)
 
     def on_device(self, clock: DeviceClock, num_pes: int) -> None:
         self.clock = clock
@@ -187,6 +191,21 @@ def test_names_of_counters_and_kernels_are_looked_up() -> None:
         (figures,) = heard.figures
         assert abs(heard.figures_ns - offset_ns() - 1000) < 10**9
         assert (figures.counters, figures.gauges) == ({"cells [31m": -2, "<0x48>": 7}, {"spin": 0.5})
+
+    tell(story)
+
+
+def test_firmware_of_a_worker_that_was_taken_over_is_passed_on() -> None:
+    async def story(reader: RecordReader, worker: socket.socket, heard: Heard) -> None:
+        worker.send(packets.firmware_slots((1 << 32, 0), packets.SLOT.pack(2, 1, 0)))  # there is no such slot
+        worker.send(packets.firmware_slots((1 << 32, 0), packets.SLOT.pack(0, 4, 0)))  # nor such a state
+        worker.send(packets.firmware_slots((1 << 48, 0), b""))
+        worker.send(
+            packets.firmware_slots((1 << 32, 2 << 32 | 1), packets.SLOT.pack(1, 2, 0) + packets.SLOT.pack(0, 0, 0))
+        )
+        reader.drain()
+        elements = (ElementFound(1, SlotState.ACTIVE, 0), ElementFound(0, None, 0))
+        assert heard.found == [FirmwareFound(("1.0.0", "2.0.1"), elements)]
 
     tell(story)
 

@@ -84,6 +84,13 @@ struct vgc_control_firmware {
     uint64_t code;
 };
 
+/* Firmware of an element: slot that it runs, and the result of its last change. */
+struct vgc_control_slot {
+    uint8_t slot;
+    uint8_t state; /* enum vgc_ctl_firmware_state; 0: it never changed, or is changing */
+    uint16_t code; /* at most UINT16_MAX */
+};
+
 struct vgc_control_change {
     uint16_t channel;
     uint16_t sample; /* sampling shift in force now */
@@ -142,6 +149,8 @@ int vgc_control_confine(struct vgc_control *control, const uint16_t *pes, uint32
 int vgc_control_activate(struct vgc_control *control, const uint16_t *pes, uint32_t count, uint32_t slot, char *why);
 /* Firmware states of elements that changed since the last call. */
 uint32_t vgc_control_firmware(struct vgc_control *control, struct vgc_control_firmware *states, uint32_t max);
+/* Firmware of all elements. */
+void vgc_control_slots(struct vgc_control *control, struct vgc_control_slot *slots);
 /* Addresses of the names of an element's VGC_CTL_GAUGES gauges, 0 for a free one; and sets the bounds of a gauge. */
 void vgc_control_gauges(struct vgc_control *control, uint32_t pe, uint64_t *names);
 void vgc_control_bound_gauge(struct vgc_control *control, uint32_t pe, uint32_t gauge, double low, double high);

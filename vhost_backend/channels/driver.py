@@ -135,6 +135,12 @@ class Driver:
         count = lib.vgc_control_firmware(self._control, states, self.num_pes)
         return bytes(ffi.buffer(states))[: count * packets.FIRMWARE.size]
 
+    def slots(self) -> bytes:
+        """``struct vgc_control_slot`` of every element."""
+        slots = ffi.new("struct vgc_control_slot[]", self.num_pes)
+        lib.vgc_control_slots(self._control, slots)
+        return bytes(ffi.buffer(slots))
+
     def gauges(self, pe: int) -> tuple[int, ...]:
         """Addresses of the names of an element's gauges; 0 for a free one."""
         lib.vgc_control_gauges(self._control, pe, self._names)

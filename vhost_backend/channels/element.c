@@ -143,6 +143,18 @@ uint32_t vgc_control_firmware(struct vgc_control *control, struct vgc_control_fi
     return count;
 }
 
+void vgc_control_slots(struct vgc_control *control, struct vgc_control_slot *slots)
+{
+    for (uint32_t pe = 0; pe < control->area.num_pes; pe++) {
+        struct vgc_ctl_pe row;
+        read_row(control, pe, &row);
+        slots[pe] = (struct vgc_control_slot){.slot = (uint8_t)(row.firmware_slot & 1),
+                                              .state = (uint8_t)row.firmware_state,
+                                              .code = row.firmware_code < UINT16_MAX ? (uint16_t)row.firmware_code
+                                                                                     : UINT16_MAX};
+    }
+}
+
 /* ---- gauges ----------------------------------------------------------------------------------------------------- */
 
 void vgc_control_gauges(struct vgc_control *control, uint32_t pe, uint64_t *names)

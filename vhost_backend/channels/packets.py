@@ -9,7 +9,7 @@ events, which have no structure there, are MessagePack.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -36,10 +36,12 @@ STATE: Final = struct.Struct("<HBBI6Q")
 CHANGE: Final = struct.Struct("<HHI")
 FIRMWARE: Final = struct.Struct("<HBBIQQ")
 DEVICE: Final = struct.Struct("<QQII")
+SLOT: Final = struct.Struct("<BBH")
 _NAMED_COUNT: Final = struct.Struct("<Qq")
 _NAMED_GAUGE: Final = struct.Struct("<Qd")
 _TIME: Final = struct.Struct("<Q")
 _SNAPSHOT: Final = struct.Struct("<IIQQ")
+_VERSIONS: Final = struct.Struct("<QQ")
 _UNKNOWN: Final = (1 << 64) - 1
 _TEXT_OVERHEAD: Final = 16
 """Most bytes of a text's address and length in MessagePack, and of the head of a packet."""
@@ -59,12 +61,14 @@ class Kind(IntEnum):
     FIRMWARE = ord("F")
     EVENT = ord("E")
     DEVICE = ord("C")
+    SLOTS = ord("L")
 
 
 _MAX_BYTES: Final[Mapping[int, int]] = {
     Kind.SNAPSHOT: 1 + _SNAPSHOT.size + STATES_PER_PACKET * STATE.size,
     Kind.EVENT: 24 << 10,  # as many fields as allowed, of four bytes per character
     Kind.DEVICE: 1 + DEVICE.size,
+    Kind.SLOTS: 1 + _VERSIONS.size + MAX_PES * SLOT.size,
 }
 """Longest packets, by kind, where that is less than `MAX_PACKET_BYTES`."""
 
@@ -161,6 +165,15 @@ class FirmwareStates(Struct, frozen=True):
     states: tuple[tuple[int, int, int, int, int], ...]
 
 
+class FirmwareSlots(Struct, frozen=True):
+    """Firmware of a worker that was taken over."""
+
+    versions: tuple[int, int]
+    """Versions in the slots; 0: the slot is empty."""
+    elements: tuple[tuple[int, int, int], ...]
+    """Slot that each element runs, state and code of its last change; state 0: it never changed, or is changing."""
+
+
 class Event(Struct, frozen=True):
     """Event for the log; `fields` are strings and numbers."""
 
@@ -201,7 +214,9 @@ class _EventBody(Part, frozen=True):
     ]
 
 
-Packet: TypeAlias = Records | Texts | Figures | Snapshot | Samples | FirmwareStates | Event | DeviceState
+Packet: TypeAlias = (
+    Records | Texts | Figures | Snapshot | Samples | FirmwareStates | FirmwareSlots | Event | DeviceState
+)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -244,6 +259,11 @@ def device_state(state: bytes) -> bytes:
     return bytes([Kind.DEVICE]) + state
 
 
+def firmware_slots(versions: tuple[int, int], slots: bytes) -> bytes:
+    """Packet of the firmware of all elements; `slots` are consecutive ``struct vgc_control_slot``."""
+    return bytes([Kind.SLOTS]) + _VERSIONS.pack(*versions) + slots
+
+
 def figures_head(time_ns: int) -> bytes:
     """Bytes in front of those that vgc_control_figures() writes."""
     return bytes([Kind.FIGURES]) + _TIME.pack(time_ns)
@@ -266,29 +286,10 @@ def parse(packet: bytes) -> Packet:
     most = _MAX_BYTES.get(packet[0], MAX_PACKET_BYTES) if packet else 0
     if not 0 < len(packet) <= most:
         raise PacketError(f"a packet of {len(packet)} bytes; allowed: 1..{most or MAX_PACKET_BYTES}")
-    body = packet[1:]
-    match packet[0]:
-        case Kind.RECORDS:
-            return Records(tuple(sections(body)))
-        case Kind.TEXTS:
-            return _parse_texts(body)
-        case Kind.FIGURES:
-            return _parse_figures(body)
-        case Kind.SNAPSHOT:
-            return _parse_snapshot(body)
-        case Kind.GOVERNOR:
-            changes = _entries(CHANGE, body)
-            return Samples(tuple((channel, generation, sample) for channel, sample, generation in changes))
-        case Kind.FIRMWARE:
-            states = _entries(FIRMWARE, body)
-            return FirmwareStates(
-                tuple((_pe(pe), slot, version, state, code) for pe, slot, state, _, version, code in states)
-            )
-        case Kind.EVENT:
-            return _parse_event(body)
-        case Kind.DEVICE:
-            return _parse_device(body)
-    raise PacketError(f"a packet of kind {packet[0]}; allowed: {', '.join(chr(kind) for kind in Kind)}")
+    parse_body = _PARSERS.get(packet[0])
+    if parse_body is None:
+        raise PacketError(f"a packet of kind {packet[0]}; allowed: {', '.join(chr(kind) for kind in Kind)}")
+    return parse_body(packet[1:])
 
 
 def sections(body: bytes) -> Iterator[Section]:
@@ -322,6 +323,15 @@ def _entries(layout: struct.Struct, body: bytes) -> Iterable[tuple[Any, ...]]:
     return layout.iter_unpack(body)
 
 
+def _parse_governor(body: bytes) -> Samples:
+    return Samples(tuple((channel, generation, sample) for channel, sample, generation in _entries(CHANGE, body)))
+
+
+def _parse_firmware(body: bytes) -> FirmwareStates:
+    states = _entries(FIRMWARE, body)
+    return FirmwareStates(tuple((_pe(pe), slot, version, state, code) for pe, slot, state, _, version, code in states))
+
+
 def _parse_texts(body: bytes) -> Texts:
     return Texts(_unpacked(body, _TextsBody, "texts").texts)
 
@@ -345,6 +355,14 @@ def _parse_device(body: bytes) -> DeviceState:
         raise PacketError(f"a device's state of {len(body)} bytes; allowed: {DEVICE.size}")
     error_ns, read_ns, num_pes, _ = DEVICE.unpack(body)
     return DeviceState(None if error_ns == _UNKNOWN else error_ns, read_ns, num_pes)
+
+
+def _parse_slots(body: bytes) -> FirmwareSlots:
+    if len(body) < _VERSIONS.size:
+        raise PacketError(f"firmware of {len(body)} bytes; allowed: at least {_VERSIONS.size}")
+    slot_a, slot_b = _VERSIONS.unpack_from(body)
+    elements = tuple((slot, state, code) for slot, state, code in _entries(SLOT, body[_VERSIONS.size :]))
+    return FirmwareSlots((slot_a, slot_b), elements)
 
 
 def _parse_figures(body: bytes) -> Figures:
@@ -383,3 +401,16 @@ def _parse_snapshot(body: bytes) -> Snapshot:
         for pe, answered, _, warps, *rest in _entries(STATE, body[_SNAPSHOT.size :])
     )
     return Snapshot(number, num_pes, began_ns, ended_ns, states)
+
+
+_PARSERS: Final[Mapping[int, Callable[[bytes], Packet]]] = {
+    Kind.RECORDS: lambda body: Records(tuple(sections(body))),
+    Kind.TEXTS: _parse_texts,
+    Kind.FIGURES: _parse_figures,
+    Kind.SNAPSHOT: _parse_snapshot,
+    Kind.GOVERNOR: _parse_governor,
+    Kind.FIRMWARE: _parse_firmware,
+    Kind.EVENT: _parse_event,
+    Kind.DEVICE: _parse_device,
+    Kind.SLOTS: _parse_slots,
+}

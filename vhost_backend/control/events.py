@@ -12,7 +12,7 @@ from typing import Any
 
 from vhost_backend.control.event_bus import Event
 from vhost_backend.control.links.channel_port import Loss
-from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.control.links.firmware import FirmwareFound, FirmwareReport
 from vhost_backend.worker_protocol.marks import Mark
 from virtio_proto.control.api import FaultInfo, MigrationInfo
 
@@ -217,6 +217,14 @@ class FirmwareReported(Event):
 
     vm: str
     report: FirmwareReport
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareTold(Event):
+    """A worker that was taken over has told of its firmware."""
+
+    vm: str
+    found: FirmwareFound
 
 
 @dataclass(frozen=True, slots=True)

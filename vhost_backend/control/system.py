@@ -79,6 +79,7 @@ class ControlSystem:
             tasks,
             elements_of=lambda vm: SideElements(self.registry.sides[vm]),
             clock_ns=clock_ns,
+            shelf=shelf.part("firmware"),
         )
         self.migrations = MigrationService(bus, tasks, clock_ns)
         self.load = LoadWatch(self.registry, tasks, log)

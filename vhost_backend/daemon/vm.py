@@ -408,6 +408,8 @@ class Vm:
     def go_on_from(self, before: Vm) -> None:
         """Takes the place of a VM of other settings, which has no frontend any more."""
         self._rings.quiesced = before.quiesced
+        if before.quiesced:
+            self.keep.lasting.set({_STATE: VmRecord(quiesced=True)})
 
     def forget_all(self) -> None:
         """Forgets what guests have registered, also what they have kept, and all other state: the VM is removed."""

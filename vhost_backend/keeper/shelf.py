@@ -54,8 +54,10 @@ class Shelf:
         changes: list[Change] = []
         for key, record in records.items():
             if record is None:
-                changes.append(Drop(f"{self._folder}/{key}"))
-                self._sent = {name: blob for name, blob in self._sent.items() if not f"{name}/".startswith(f"{key}/")}
+                left = {name: blob for name, blob in self._sent.items() if not f"{name}/".startswith(f"{key}/")}
+                if len(left) < len(self._sent):
+                    changes.append(Drop(f"{self._folder}/{key}"))
+                    self._sent = left
                 continue
             blob, file = pack(record), (files or {}).get(key)
             if file is not None or self._sent.get(key) != blob:

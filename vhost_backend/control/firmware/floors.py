@@ -11,7 +11,7 @@ from virtio_proto.control.firmware import version_number
 
 
 class VersionFloors:
-    """Floors of all VMs of a host, from the start of the daemon on."""
+    """Floors of all VMs of a host."""
 
     def __init__(self, built_in: str) -> None:
         """`built_in`: version that every VM starts with."""
@@ -26,6 +26,10 @@ class VersionFloors:
     def raise_to(self, vm: str, version: str) -> None:
         """Notes that a version runs on the VM; an older one than the floor changes nothing."""
         self._ran.setdefault(vm, set()).add(version)
+
+    def ran(self, vm: str) -> tuple[str, ...]:
+        """Versions that have run on the VM."""
+        return tuple(sorted(self._ran.get(vm, ())))
 
     def forget_vm(self, vm: str) -> None:
         """Notes that the VM has left; a new VM may have its name."""

@@ -4,6 +4,9 @@ Evidence about an image comes from workers, in which guest code runs and may for
 that VM alone and bars nothing: an element whose self test fails, or whose hook faults, goes back with the others of its
 worker, and the image may be activated again. The death of a worker is no evidence at all, as guest code can die at any
 moment: the next worker takes the version that was activated last. Only people take that back.
+
+Another daemon finds images, standing versions and floors at the keeper. Of the firmware that a worker has, it finds there
+what its daemon knew last; the worker itself tells what has come of changes that were under way.
 """
 
 from __future__ import annotations
@@ -12,21 +15,27 @@ import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.control.background_tasks import BackgroundTasks
 from vhost_backend.control.event_bus import EventBus
-from vhost_backend.control.events import FirmwareChanged, FirmwareReported, WorkerLost, WorkerReady
+from vhost_backend.control.events import FirmwareChanged, FirmwareReported, FirmwareTold, WorkerLost, WorkerReady
 from vhost_backend.control.firmware import build, signing
 from vhost_backend.control.firmware.floors import VersionFloors
+from vhost_backend.control.firmware.records import FloorRecord, ImageRecord, StandingRecord, UnitRecord
 from vhost_backend.control.firmware.unit import Activation, Unit
-from vhost_backend.control.links.firmware import Elements, FirmwareError
+from vhost_backend.control.links.firmware import Elements, FirmwareError, FirmwareFound
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import Kept
+from vhost_backend.keeper.record import Record, unpack
+from vhost_backend.keeper.shelf import Shelf
+from vhost_backend.log import get_logger
 from vhost_backend.sandbox import memfd
 from virtio_proto.control.api import FirmwareImage, FirmwareInfo, FirmwareProblem
-from virtio_proto.control.firmware import Image, ImageError
+from virtio_proto.control.firmware import MAX_BYTES, Image, ImageError
 from virtio_proto.schema import ProgramKind
 
 MAX_IMAGES: Final = 16
@@ -49,6 +58,9 @@ class Staged:
     staged_ns: int
     engines: set[str]
 
+    def record(self) -> ImageRecord:
+        return ImageRecord(self.staged_ns, tuple(sorted(self.engines)))
+
 
 @dataclass(slots=True)
 class Standing:
@@ -57,6 +69,15 @@ class Standing:
     version: str
     since_s: float
     before: str | None
+
+
+@dataclass(slots=True)
+class _Adoption:
+    """Worker of an earlier daemon, until it has told of its firmware."""
+
+    record: UnitRecord
+    found: FirmwareFound | None = None
+    told: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class FirmwareManager:
@@ -71,7 +92,9 @@ class FirmwareManager:
         *,
         elements_of: Callable[[str], Elements],
         clock_ns: Callable[[], int],
+        shelf: Shelf | None = None,
     ) -> None:
+        """`shelf`: of firmware at the keeper; None: all of it ends with the daemon."""
         self._keys = keys
         self._compiler = compiler
         self._bus = bus
@@ -84,6 +107,11 @@ class FirmwareManager:
         self._standing: dict[str, Standing] = {}
         self._floors = VersionFloors(self._built_in)
         self._locks: dict[str, asyncio.Lock] = {}
+        self._shelf = shelf or Shelf("firmware")
+        self._generations: dict[str, int] = {}
+        self._adoptions: dict[str, _Adoption] = {}
+        self._read()
+        bus.subscribe(FirmwareTold, self._told)
         bus.subscribe(WorkerReady, self._worker_ready)
         bus.subscribe(WorkerLost, self._worker_lost)
         bus.subscribe(FirmwareReported, self._reported)
@@ -97,8 +125,38 @@ class FirmwareManager:
         if elements.num_pes == 0:
             return  # the worker is gone again
         unit = self._units[vm] = Unit(elements, self._built_in)
+        self._generations[vm] = event.generation
+        adoption = self._adoptions.get(vm)
+        if adoption is not None and adoption.record.generation == event.generation:
+            unit.restore(adoption.record)
+            self._tasks.spawn(self._adopt(unit, adoption))
+            return
+        self._adoptions.pop(vm, None)
         if vm in self._standing:
             self._tasks.spawn(self._take(unit))
+
+    def _told(self, event: FirmwareTold) -> None:
+        adoption = self._adoptions.get(event.vm)
+        if adoption is not None:
+            adoption.found = event.found
+            adoption.told.set()
+
+    async def _adopt(self, unit: Unit, adoption: _Adoption) -> None:
+        """Brings the firmware of an earlier daemon's worker up to date, which nobody changes before that."""
+        vm = unit.elements.vm
+        async with self._alone_with([vm]):
+            with suppress(TimeoutError):  # its control system has failed
+                async with asyncio.timeout(WITHIN_S):
+                    await adoption.told.wait()
+            if self._units.get(vm) is not unit:
+                return
+            del self._adoptions[vm]
+            gone = set() if adoption.found is None else unit.correct(adoption.found)
+            for version in gone & self._images.keys() - unit.left:
+                self._go_back(unit, version, next(element.text for element in unit.pes if element.text))
+            if (standing := self._standing.get(vm)) is not None and standing.version in gone:
+                self._unstand({vm: standing.version})
+            self._keep(vm)
 
     async def _take(self, unit: Unit) -> None:
         """Brings a new worker's elements to the firmware that the VM is to run."""
@@ -115,9 +173,12 @@ class FirmwareManager:
                 return
             slots, chosen = {vm: unit.slot_of(version)}, {vm: range(len(unit.pes))}
             done = (await self._activate(slots, chosen, WITHIN_S))[vm]
+            if not done.failed:
+                self._floors.raise_to(vm, version)
+            self._keep(vm)
         if not done.failed:
-            self._floors.raise_to(vm, version)
-        elif not done.died:  # a death is told as such
+            return
+        if not done.died:  # a death is told as such
             pe = done.failed[0]
             self._tell(
                 vm, {"version": version, "problem": f"element {pe} of the new worker: {self._why(vm, pe, done)}"}
@@ -127,8 +188,10 @@ class FirmwareManager:
         """Forgets a VM's elements; the next worker takes the version that stands."""
         vm = event.vm
         unit = self._units.pop(vm, None)
+        self._adoptions.pop(vm, None)
         if unit is not None:
             unit.lose()
+        self._keep(vm)
         standing = self._standing.get(vm)
         if standing is None or not event.loss.died or self._seconds() - standing.since_s > SOON_S:
             return
@@ -145,8 +208,12 @@ class FirmwareManager:
         version = None if unit is None else unit.reported(report)
         if unit is None or version is None or version not in self._images or version in unit.left:
             return  # a hostile worker may report this for any element, any number of times
+        self._go_back(unit, version, f"element {report.pe}: {unit.pes[report.pe].text}")
+        self._keep(vm)
+
+    def _go_back(self, unit: Unit, version: str, problem: str) -> None:
         unit.left.add(version)
-        self._tell(vm, {"version": version, "problem": f"element {report.pe}: {unit.pes[report.pe].text}"})
+        self._tell(unit.elements.vm, {"version": version, "problem": problem})
         self._tasks.spawn(self._leave(unit, version))
 
     def forget(self, vm: str) -> None:
@@ -154,6 +221,8 @@ class FirmwareManager:
         self._units.pop(vm, None)
         self._standing.pop(vm, None)
         self._floors.forget_vm(vm)
+        self._adoptions.pop(vm, None)
+        self._keep(vm)
         if vm in self._locks and not self._locks[vm].locked():
             del self._locks[vm]
 
@@ -198,7 +267,10 @@ class FirmwareManager:
                 unit = self._unit(vm)
                 if version not in unit.versions:
                     await self._stage_on(unit, staged)
-        self._images[version] = staged
+            self._images[version] = staged
+            self._keep_image(staged)
+            for vm in vms:
+                self._keep(vm)
         self._tell(None, {"staged": version, "vms": list(vms), "forced": force})
         return {"version": version, "vms": list(vms)}
 
@@ -232,6 +304,8 @@ class FirmwareManager:
                 raise FirmwareError("busy", f"{vm} never ran {version}; allowed: activate it, or a version that ran")
             targets[vm] = version
         self._unstand(waiting)
+        for vm in waiting:
+            self._keep(vm)
         return await self._change(targets, {vm: chosen[vm] for vm in targets}, within_s)
 
     # ---- steps -------------------------------------------------------------------------------------
@@ -259,9 +333,26 @@ class FirmwareManager:
         known = self._images.get(made.version)
         if made.version == self._built_in or (known is not None and known.image.signed != image.signed):
             raise FirmwareError("malformed", f"another image has version {made.version}; allowed: a new version")
-        if known is None and len(self._images) >= MAX_IMAGES:
-            raise FirmwareError("quota", f"{MAX_IMAGES} images are staged; allowed: no more until the daemon restarts")
+        if known is None:
+            self._make_room()
         return known or Staged(image, self._clock_ns(), set())
+
+    def _make_room(self) -> None:
+        """Forgets the oldest image that no VM has, if there are as many as allowed.
+
+        :raise FirmwareError: VMs have all of them.
+        """
+        if len(self._images) < MAX_IMAGES:
+            return
+        used = {version for unit in self._units.values() for version in unit.versions}
+        for standing in self._standing.values():
+            used |= {standing.version, standing.before}
+        unused = next((version for version in self._images if version not in used), None)
+        if unused is None:
+            text = f"VMs have {MAX_IMAGES} images; allowed: no more, until one of them is on no VM any more"
+            raise FirmwareError("quota", text)
+        del self._images[unused]
+        self._shelf.set({f"image/{unused}": None})
 
     async def _stage_on(self, unit: Unit, staged: Staged) -> None:
         slot = unit.spare_slot()
@@ -289,6 +380,8 @@ class FirmwareManager:
         for vm, version in versions.items():
             self._unit(vm).left.discard(version)
         self._stand(versions)
+        for vm in versions:
+            self._keep(vm)
         left, problems = dict(chosen), list[FirmwareProblem]()
         for part in (slice(0, 1), slice(1, None)):
             done = await self._activate(slots, {vm: pes[part] for vm, pes in left.items()}, within_s)
@@ -304,6 +397,8 @@ class FirmwareManager:
             self._floors.raise_to(vm, versions[vm])
         for vm in left.keys() & self._standing.keys():
             self._standing[vm].since_s = self._seconds()
+        for vm in versions:
+            self._keep(vm)
         return self._result(versions, problems, "rolled back" if problems else "active")
 
     async def _replace_hung(self, vm: str, version: str, done: Activation) -> None:
@@ -322,7 +417,59 @@ class FirmwareManager:
             slot = unit.slot_of(version)
             pes = [pe for pe, element in enumerate(unit.pes) if element.slot == slot]
             await self._activate({vm: 1 - slot}, {vm: pes}, WITHIN_S)
+            self._keep(vm)
             self._tell(vm, {"version": version, "state": "rolled back", "active": self.active(vm)})
+
+    # ---- at the keeper ---------------------------------------------------------------------------
+
+    def _keep(self, vm: str) -> None:
+        """Leaves the firmware of a VM with the keeper, as far as it has changed."""
+        unit, standing, ran = self._units.get(vm), self._standing.get(vm), self._floors.ran(vm)
+        wanted: dict[str, Record | None] = {
+            f"unit/{vm}": None if unit is None else unit.record(self._generations[vm]),
+            f"standing/{vm}": None
+            if standing is None
+            else StandingRecord(standing.version, standing.since_s, standing.before),
+            f"floor/{vm}": FloorRecord(ran) if ran else None,
+        }
+        self._shelf.set(wanted)
+
+    def _keep_image(self, staged: Staged) -> None:
+        if self._shelf.is_kept:
+            key = f"image/{staged.image.manifest.version}"
+            with Fd(memfd.sealed("vgc-image", staged.image.signed + staged.image.signature)) as file:
+                self._shelf.set({key: staged.record()}, {key: file})
+
+    def _read(self) -> None:
+        """Reads what an earlier daemon has left."""
+        for key, entry in self._shelf.take().items():
+            kind, _, name = key.partition("/")
+            match kind:
+                case "image":
+                    self._read_image(name, entry)
+                case "standing":
+                    told = unpack(entry.blob, StandingRecord)
+                    self._standing[name] = Standing(told.version, told.since_s, told.before)
+                case "floor":
+                    for version in unpack(entry.blob, FloorRecord).ran:
+                        self._floors.raise_to(name, version)
+                case "unit":
+                    self._adoptions[name] = _Adoption(unpack(entry.blob, UnitRecord))
+
+    def _read_image(self, version: str, entry: Kept) -> None:
+        record = unpack(entry.blob, ImageRecord)
+        assert entry.fd is not None
+        with entry.fd as file:
+            data = memfd.read(file.fileno(), MAX_BYTES)
+        try:
+            image = signing.verify(data, self._keys)
+        except ImageError as error:  # its key has been withdrawn
+            get_logger().warning("firmware_left_out", version=version, why=str(error))
+            self._shelf.set({f"image/{version}": None})
+            return
+        self._images[version] = Staged(image, record.staged_ns, set(record.engines))
+
+    # ----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _alone_with(self, vms: Iterable[str]) -> AsyncIterator[None]:

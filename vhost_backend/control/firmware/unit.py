@@ -6,13 +6,16 @@ import asyncio
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
+from vhost_backend.control.firmware.records import MAX_TEXTS, UnitRecord
 from vhost_backend.control.links.firmware import (
     SLOTS,
     Element,
     Elements,
     FirmwareError,
+    FirmwareFound,
     FirmwareReport,
     SlotState,
 )
@@ -92,6 +95,47 @@ class Unit:
         """Versions that the worker has gone back from by itself, and that were not activated again since."""
         self.pes = [Element(slot=0) for _ in range(elements.num_pes)]
         self._changing: dict[int, _Change] = {}
+
+    # ---- for another daemon ----------------------------------------------------------------------
+
+    def record(self, generation: int) -> UnitRecord:
+        """Firmware of the worker with this generation, for another daemon."""
+        texts = ((pe, element.text) for pe, element in enumerate(self.pes) if element.text)
+        return UnitRecord(
+            generation,
+            tuple(self.versions),
+            tuple(sorted(self.proven)),
+            tuple(sorted(self.left)),
+            bytes(element.slot | element.state << 1 for element in self.pes),
+            dict(islice(texts, MAX_TEXTS)),
+        )
+
+    def restore(self, record: UnitRecord) -> None:
+        """Goes on where another daemon's unit was; `correct` brings what has changed since."""
+        self.versions = list(record.versions)
+        self.proven, self.left = set(record.proven), set(record.left)
+        for pe, (element, known) in enumerate(zip(self.pes, record.elements, strict=False)):
+            element.slot, element.state = known & 1, SlotState(known >> 1)
+            element.text = record.texts.get(pe, "")
+
+    def correct(self, found: FirmwareFound) -> set[str]:
+        """Notes the firmware that the worker has; returns versions from which elements have gone back unnoticed."""
+        self.versions = list(found.versions)
+        gone = set()
+        for element, now in zip(self.pes, found.elements, strict=False):
+            state = now.state or SlotState.ACTIVE
+            if (element.slot, element.state) == (now.slot, state):
+                continue
+            element.slot, element.state, element.text = now.slot, state, ""
+            if state == SlotState.ROLLED_BACK:
+                version = str(self.versions[1 - now.slot])
+                element.text = f"{version} {what_failed(now.code)}"
+                gone.add(version)
+            elif state == SlotState.ACTIVE:
+                self.proven.add(str(self.versions[now.slot]))
+        return gone
+
+    # ----------------------------------------------------------------------------------------------
 
     def spare_slot(self) -> int:
         """Slot that no processing element runs.

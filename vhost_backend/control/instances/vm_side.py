@@ -9,13 +9,13 @@ from typing import Final
 from vhost_backend.control.api.push_hub import Lexicon, PushHub, RecordsOf
 from vhost_backend.control.background_tasks import BackgroundTasks
 from vhost_backend.control.event_bus import EventBus
-from vhost_backend.control.events import FirmwareReported, SamplingChanged, WorkerLost, WorkerReady
+from vhost_backend.control.events import FirmwareReported, FirmwareTold, SamplingChanged, WorkerLost, WorkerReady
 from vhost_backend.control.functions import base
 from vhost_backend.control.instances.channel_table import ChannelTable, DeviceChannel
 from vhost_backend.control.instances.instance import Instance
 from vhost_backend.control.instances.records import Confinement
 from vhost_backend.control.links.channel_port import Batch, ChannelError, DeviceClock, ElementFigures, Loss
-from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.control.links.firmware import FirmwareFound, FirmwareReport
 from vhost_backend.control.links.vm_port import ControlledVm
 from vhost_backend.keeper.shelf import Shelf
 from vhost_backend.log import Logger
@@ -239,6 +239,9 @@ class VmSide:
 
     def on_firmware(self, report: FirmwareReport) -> None:
         self._bus.publish(FirmwareReported(self.name, report))
+
+    def on_firmware_found(self, found: FirmwareFound) -> None:
+        self._bus.publish(FirmwareTold(self.name, found))
 
     def on_device(self, clock: DeviceClock, num_pes: int) -> None:
         there = self.vm.channels.num_pes

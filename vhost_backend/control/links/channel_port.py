@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from vhost_backend._dataplane import lib
-from vhost_backend.control.links.firmware import FirmwareReport
+from vhost_backend.control.links.firmware import FirmwareFound, FirmwareReport
 from vhost_backend.worker_protocol.control_messages import Terms
 
 DRIFT_DIVISOR: Final = int(lib.VGC_CLOCK_DRIFT)
@@ -146,6 +146,10 @@ class Listener(Protocol):
         ...
 
     def on_firmware(self, report: FirmwareReport) -> None: ...
+
+    def on_firmware_found(self, found: FirmwareFound) -> None:
+        """A worker that was taken over tells of its firmware."""
+        ...
 
     def on_device(self, clock: DeviceClock, num_pes: int) -> None:
         """The device has described itself. Its elements' numbers are below `num_pes`; 0: unknown."""

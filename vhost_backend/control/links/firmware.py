@@ -40,6 +40,26 @@ class FirmwareReport:
     code: int
 
 
+@dataclass(frozen=True, slots=True)
+class ElementFound:
+    """Firmware of a processing element, as its worker tells another daemon."""
+
+    slot: int
+    """Slot that it runs."""
+    state: SlotState | None
+    """Result of its last change; None: it never changed, or is changing."""
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareFound:
+    """Firmware of a worker, as it tells another daemon. Guest code may have made up all of it."""
+
+    versions: tuple[str | None, ...]
+    """Versions in the slots; None: the slot is empty."""
+    elements: tuple[ElementFound, ...]
+
+
 class Elements(Protocol):
     """Processing elements of a VM during one worker's life."""
 

@@ -30,9 +30,10 @@ from vhost_backend.control.links.channel_port import (
     ElementState,
     Listener,
 )
-from vhost_backend.control.links.firmware import FirmwareReport, SlotState
+from vhost_backend.control.links.firmware import ElementFound, FirmwareFound, FirmwareReport, SlotState
 from vhost_backend.log import Logger
 from vhost_backend.worker_protocol.budgets import BACKLOG_S, RECORD_SHARE, PacedReader, TimeBudget
+from virtio_proto.control.firmware import version_text
 from virtio_proto.control.records import Function
 
 FEWEST_SLOTS: Final = int(lib.VGC_CONTROL_FEWEST_SLOTS)
@@ -174,7 +175,11 @@ class RecordReader:
     def _take_figures(
         self,
         listener: Listener,
-        packet: packets.Figures | packets.Samples | packets.FirmwareStates | packets.DeviceState,
+        packet: packets.Figures
+        | packets.Samples
+        | packets.FirmwareStates
+        | packets.FirmwareSlots
+        | packets.DeviceState,
     ) -> None:
         match packet:
             case packets.Figures(time_ns, elements):
@@ -186,6 +191,8 @@ class RecordReader:
             case packets.FirmwareStates(states):
                 for state in states:
                     listener.on_firmware(_report(*state))
+            case packets.FirmwareSlots() as seen:
+                listener.on_firmware_found(_found(seen))
             case packets.DeviceState() as state:
                 self.num_pes = max(self.num_pes, min(state.num_pes, self._rows))
                 listener.on_device(_clock(state), state.num_pes)
@@ -299,6 +306,18 @@ def _report(pe: int, slot: int, version: int, state: int, code: int) -> Firmware
             f"firmware of element {pe} in slot {slot}, state {state}; allowed: slots 0 and 1, states 1 to 3"
         )
     return FirmwareReport(pe, slot, version, SlotState(state), code)
+
+
+def _found(seen: packets.FirmwareSlots) -> FirmwareFound:
+    """:raise PacketError: a slot, a state or a version does not exist."""
+    elements = []
+    for slot, state, code in seen.elements:
+        if slot > 1 or state not in (0, *SlotState):
+            raise PacketError(f"an element in slot {slot}, state {state}; allowed: slots 0 and 1, states 0 to 3")
+        elements.append(ElementFound(slot, SlotState(state) if state else None, code))
+    if any(number >> 48 for number in seen.versions):
+        raise PacketError(f"firmware of versions {seen.versions}; allowed: below 1 << 48")
+    return FirmwareFound(tuple(version_text(number) if number else None for number in seen.versions), tuple(elements))
 
 
 def _printable(text: str) -> str:

@@ -29,6 +29,9 @@ SEND_ALL_S: Final = 5.0
 """Time the daemon gets to read the remaining records of channels that it has closed."""
 THRESHOLD_PERIOD_S: Final = 0.05
 
+_BUILT_IN: Final = lib.VGC_CTL_BUILT_IN_MAJOR << 32 | lib.VGC_CTL_BUILT_IN_MINOR << 16 | lib.VGC_CTL_BUILT_IN_PATCH
+"""Version with which elements begin, as a number (`virtio_proto.control.firmware.version_number`)."""
+
 LoadFirmware = Callable[[int, int, int], None]
 """Loads a firmware image: (slot, version, the image's fd). Raises DriverError."""
 
@@ -47,6 +50,8 @@ class Commands:
         self._channels: set[int] = set()
         """Channels that are open."""
         self._is_confined = False
+        self._versions = [_BUILT_IN, 0]
+        """Versions of firmware in the slots; 0: the slot is empty."""
         self._changed = False
         """True once any element was told to change firmware: from then on an element may also fall back by itself."""
 
@@ -99,12 +104,13 @@ class Commands:
         self._channels.update(message.channels)
 
     def start_over(self) -> None:
-        """Closes all channels, forgets all thresholds and lets all elements take work."""
+        """Closes all channels, forgets all thresholds, lets all elements take work, and tells of their firmware."""
         self._thresholds.clear()
         if self._channels:
             self._close(tuple(self._channels))
         if self._is_confined:
             self._confine(())
+        self._pipe.send_within([packets.firmware_slots((*self._versions,), self._driver.slots())], SEND_ALL_S)
 
     def _confine(self, pes: Sequence[int]) -> None:
         self._driver.confine(pes)
@@ -175,6 +181,7 @@ class Commands:
     def _firmware(self, message: ControlFirmware, fds: Sequence[int]) -> None:
         if message.action == "stage":
             self._load_firmware(message.slot, message.version, fds[0])
+            self._versions[message.slot] = message.version
             return
         self._driver.activate(message.pes, message.slot)
         self._changing.update(message.pes)
