@@ -26,6 +26,7 @@ from tests.protocol.firmware_rig import BUILT_IN, UNHEALTHY, Factory
 from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating, wait_gone
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
+from vhost_backend.daemon.process import worker_of
 from vhost_backend.keeper.client import RECORD_VERSION
 from vhost_backend.vhost_user.messages import Request
 from virtio_proto.control.api import API_VERSION
@@ -198,6 +199,27 @@ def test_worker_that_dies_later_is_told_of_and_replaced_with_its_registered_func
     total = device.zeros(1, "int32")
     device.function("add")[1, 1](total, 7)
     assert list(total.get()) == [7]
+
+
+def test_worker_that_is_busy_when_its_rings_change_is_waited_for(
+    host: KeptVgcd, link: AttachedLink, device: vgc.Device
+) -> None:
+    """Meanwhile the frontend has its answers, and the guest sees that its worker does not answer."""
+    worker = worker_of(host.wait_for("worker_started")["pid"])
+    os.kill(worker, signal.SIGSTOP)
+    host.kill_daemon()
+    host.wait_for_takeovers(1)
+    with link._speaking:
+        for setup in link._setups():
+            link.frontend.enable(setup.index, False)
+            link.frontend.enable(setup.index)
+    host.wait_for("worker_unresponsive")
+    until(lambda: link._space.health == Health.RECOVERING)
+    os.kill(worker, signal.SIGCONT)
+    host.wait_for("worker_answers_again")
+    assert list(device.to_device([7]).get()) == [7]
+    assert link._space.generation == 1
+    assert host.count("worker_started") == 1
 
 
 def test_frontend_that_leaves_while_there_is_no_daemon_is_let_go(host: KeptVgcd, tmp_path: Path) -> None:

@@ -140,7 +140,6 @@ class FrontendSide:
         if not self._vm.region.choose(self._session.memory, self._running_rings()):
             return
         self.slot.abort_migration("the frontend changed the guest's region meanwhile")
-        await self.slot.until_resumed()
         if self.slot.serving is not None:
             await self.slot.serving.map_memory()
 
@@ -150,7 +149,6 @@ class FrontendSide:
     async def _worker_for(self, vring: Vring) -> ServingWorker | None:
         """Worker to pass a change of a ring on to; None: the next worker gets the change when it is ready."""
         await self.slot.make_way(f"the frontend changed vring {vring.index} meanwhile")
-        await self.slot.until_resumed()
         return self.slot.serving
 
     def _may_send_notice(self) -> bool:

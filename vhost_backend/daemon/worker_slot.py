@@ -47,7 +47,7 @@ from vhost_backend.fds import Fd
 from vhost_backend.log import Logger
 from vhost_backend.vhost_user.session import Session
 from vhost_backend.worker_protocol import codec, sources
-from vhost_backend.worker_protocol.link import SETUP_TIMEOUT_S, Answer, WorkerLink
+from vhost_backend.worker_protocol.link import GPU_TIMEOUT_S, SETUP_TIMEOUT_S, Answer, WorkerLink
 from vhost_backend.worker_protocol.marks import Marks
 from vhost_backend.worker_protocol.migration_messages import Measured, Saved
 from vhost_backend.worker_protocol.protocol import (
@@ -237,15 +237,17 @@ class WorkerSlot:
             vm.control.resume(link, fds)
         if self._set_up.gpu is not None:
             vm.log.warning("gpu_gate_missing", means="the VM's launches take no turns", why="another vgcd had made it")
-        self._takeover.begin(link, record.takeovers)
+        self._takeover.begin(link, record.takeovers, self._patience_s(record))
         if record.ready is not None:  # to the guest, nothing has changed
             vm.space.region_device_address = record.region_address
             self._go_on(link, record.ready)
 
-    async def until_resumed(self) -> None:
-        """Waits for a worker that was taken over, but not for long: one that does not answer is replaced."""
-        if not await self._takeover.has_answered():
-            await self.replace("it did not answer the vgcd that has taken it over")
+    def _patience_s(self, record: WorkerRecord) -> float:
+        """Longest time that a worker which is taken over may not answer: as long as one that serves may be busy."""
+        pace, is_on_gpu = self._tools.pace, self._set_up.gpu is not None
+        if record.ready is None or pace is None:
+            return SETUP_TIMEOUT_S
+        return pace.lost_s(record.given_deadline_ns, GPU_TIMEOUT_S if is_on_gpu else 0.0)
 
     def _go_on(self, link: WorkerLink, ready: Ready) -> None:
         worker = self._serve_by(link, ready, self._set_up)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +12,10 @@ from vhost_backend.daemon.records import WorkerRecord
 from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.keeper.client import Keeper
 from vhost_backend.worker_protocol import protocol
-from vhost_backend.worker_protocol.link import SETUP_TIMEOUT_S, Answer, WorkerLink
+from vhost_backend.worker_protocol.link import WorkerLink
 from vhost_backend.worker_protocol.program_terms import NUM_SOURCES
 from vhost_backend.worker_protocol.protocol import Compile, HostProgram, Ready, WorkerMessage
 from vhost_backend.worker_protocol.registration_messages import Register
-
-RESUME_WAIT_S: Final = 0.1
-"""Longest time that the frontend waits for a worker that was taken over."""
 
 MAX_TAKEOVERS: Final = 1 << 11
 SEQ_BITS: Final = 20
@@ -65,21 +61,16 @@ class WorkerTakeover:
         self._link: WorkerLink | None = None
         self._is_silent = False
         """True while the worker has not said `Resumed`: its requests are another daemon's."""
-        self._answer: Answer | None = None
 
-    def begin(self, link: WorkerLink, takeovers: int) -> None:
-        """Has a worker resume that was taken over before, `takeovers` times."""
+    def begin(self, link: WorkerLink, takeovers: int, patience_s: float) -> None:
+        """Has a worker resume that was taken over before, `takeovers` times. It is lost if it does not in `patience_s`.
+
+        Messages that follow need not wait for that: the worker reads them later.
+        """
         self.count = takeovers + 1
         self._link = link
         self._is_silent = True
-        self._answer = link.post(protocol.Resume, timeout_s=SETUP_TIMEOUT_S)
-
-    async def has_answered(self) -> bool:
-        """Waits for the worker, but not for long; False: it has not answered yet."""
-        if self._answer is None or self._answer.done():
-            return True
-        await asyncio.wait([self._answer], timeout=RESUME_WAIT_S)
-        return self._answer.done()
+        link.post(protocol.Resume, timeout_s=patience_s)
 
     def end_silence(self, link: WorkerLink) -> bool:
         """Notes that a worker has said `Resumed`; False: nobody has asked it."""
