@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.waiting import until
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
 from vhost_backend.daemon import fork_server
 from vhost_backend.daemon.fork_server import ForkServer
-from vhost_backend.daemon.process import sandboxed_worker, worker_of
+from vhost_backend.daemon.process import sandboxed_worker, walled, worker_of
 from virtio_proto import schema
 from virtio_proto.schema import Opcode, Status
 
@@ -135,6 +135,39 @@ def test_workers_go_on_without_the_server(host: Host, monkeypatch: pytest.Monkey
     os.kill(int(host.worker("a").name), signal.SIGKILL)
     assert guest.driver.request(Opcode.NOP).status == Status.OK
     assert (host.worker("a") / "comm").read_text() == f"{COPY}\n"
+
+
+def test_workers_do_not_wait_for_a_server_that_a_signal_has_stopped(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks = host.forks
+    assert forks is not None
+    until(lambda: forks.is_ready)
+    monkeypatch.setattr(fork_server, "ANSWER_TIMEOUT_S", 3600.0)
+    os.kill(host.server_pid(), signal.SIGSTOP)
+    guest = host.guest("a")
+    assert (host.worker("a") / "comm").read_text() != f"{COPY}\n"
+    os.kill(host.server_pid(), signal.SIGCONT)
+    os.kill(int(host.worker("a").name), signal.SIGKILL)
+    assert guest.driver.request(Opcode.NOP).status == Status.OK
+    assert (host.worker("a") / "comm").read_text() == f"{COPY}\n"
+
+
+def test_server_that_is_stopped_while_it_is_asked_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    forks = host.forks
+    assert forks is not None
+    monkeypatch.setattr(fork_server, "ANSWER_TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(fork_server, "RESTART_S", 3600.0)
+    until(lambda: forks.is_ready)
+
+    def stopped_now(config: VmConfig, argv: Sequence[str], fd: int) -> Sequence[str]:
+        os.kill(host.server_pid(), signal.SIGSTOP)
+        return walled(config, argv, fd)
+
+    monkeypatch.setattr(fork_server, "walled", stopped_now)
+    host.guest("a")
+    assert (host.worker("a") / "comm").read_text() != f"{COPY}\n"
+    assert not forks.is_ready
 
 
 def test_a_worker_of_which_no_copy_can_be_made_is_a_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

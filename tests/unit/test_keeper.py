@@ -363,6 +363,19 @@ def test_daemon_that_crashes_while_no_spare_has_loaded_is_followed_by_one_that_d
     assert late.load()["state"].blob == b"kept"
 
 
+def test_spare_that_dies_is_followed_at_once_unless_several_die_in_a_row(host: Host) -> None:
+    _first, spare = host.begin()
+    for _ in range(3):
+        spare.kill()
+        spare = host.spare()
+    spare.kill()
+    host.spare().kill()
+    host.next()
+    said = host.close()
+    delays = [int(line.split(" in ")[1].split()[0]) for line in said.splitlines() if "a spare vgcd has ended" in line]
+    assert delays == [0, 0, 0, 100, 200]
+
+
 def test_new_program_that_does_not_start_leaves_the_present_one_in_its_place(
     host: Host, frontend: Callable[[Daemon], socket.socket]
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
@@ -22,6 +25,8 @@ START_TIMEOUT_S: Final = 30.0
 """Time in which the server has loaded the modules of workers; without it, workers load their own."""
 ANSWER_TIMEOUT_S: Final = 5.0
 """Time in which a process is copied. The daemon waits for it as for the start of a program."""
+_LOOK_S: Final = 0.01
+"""Time after which it looks whether a signal has stopped the server that it waits for."""
 
 RESTART_S: Final = 10.0
 """Time after which a server that was lost is started again."""
@@ -66,7 +71,6 @@ class ForkServer:
         if said != READY:
             self._lose("it has ended")
             return
-        sock.settimeout(ANSWER_TIMEOUT_S)
         loop.add_reader(sock, self._lose, "it has ended")  # it says nothing that is not asked
         self.is_ready = True
 
@@ -78,11 +82,15 @@ class ForkServer:
         self._end()
 
     def worker(self, config: VmConfig, fd: int) -> Sequence[str] | Copying:
-        """A `WorkerCommand` that does as `sandboxed_worker`, with a copy of the server where that is ready.
+        """A `WorkerCommand` that does as `sandboxed_worker`, with a copy of the server where that is ready, and runs.
 
         :raise HostError: as there.
         """
         if not self.is_ready:
+            return sandboxed_worker(config, fd)
+        if self._is_stopped():
+            means = "workers load their modules by themselves until it goes on"
+            self._log.warning("fork_server_stopped", pid=self.pid, means=means)
             return sandboxed_worker(config, fd)
         _launcher, *options = walled(config, (), JOB_FD)
         return Copying(options, self._copy, lambda fd: sandboxed_worker(config, fd))
@@ -93,6 +101,7 @@ class ForkServer:
             raise OSError("the fork server has ended")
         try:
             socket.send_fds(sock, [b"\0".join(option.encode() for option in options)], [kept, errors])
+            self._await_answer(sock)
             answer = sock.recv(MAX_ANSWER_BYTES)
         except OSError as error:
             answer = self._last_answer(sock)
@@ -103,6 +112,25 @@ class ForkServer:
         if not answer.isdigit():
             raise OSError(answer.decode(errors="replace") or "the fork server has ended")
         return int(answer)
+
+    def _await_answer(self, sock: socket.socket) -> None:
+        """Waits until the server has answered, or has ended.
+
+        :raise OSError: a signal has stopped it meanwhile, or it takes too long.
+        """
+        until_s = time.monotonic() + ANSWER_TIMEOUT_S
+        while not select.select([sock], [], [], _LOOK_S)[0]:
+            if self._is_stopped():
+                raise OSError("a signal has stopped it")
+            if time.monotonic() >= until_s:
+                raise TimeoutError(f"it has not answered for {ANSWER_TIMEOUT_S:g} s")
+
+    def _is_stopped(self) -> bool:
+        """True if a signal has stopped the server."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+        except (OSError, IndexError):
+            return False
 
     def _last_answer(self, sock: socket.socket) -> bytes:
         """Ends the server; returns what it has answered in the meantime, as a launcher that it has started is our child."""

@@ -29,6 +29,8 @@
 #define FIXED 5           /* descriptors that are always waited for: signals, three daemons, clients */
 #define FIRST_DELAY_MS 100
 #define LONGEST_DELAY_MS 5000
+#define QUICK_DEATH_MS 10000 /* a spare that has lived for longer says nothing about the next one */
+#define PROMPT_STARTS 3      /* quick deaths of spares in a row after which the next one starts at once */
 #define FD_ENVIRONMENT "VGC_KEEPER_FD"
 #define VERSION_ENVIRONMENT "VGC_KEEPER_VERSION"
 #define LISTEN_ENVIRONMENT "VGC_KEEPER_LISTEN"
@@ -42,6 +44,7 @@ struct daemon {
     bool takes_over;  /* it replaces the present one once it has loaded */
     bool ends;        /* it said END */
     uint32_t version; /* of its records */
+    int64_t started_ms;
 };
 
 static struct daemon active, following; /* `following`: the spare, or one that takes over when the active has ended */
@@ -50,7 +53,8 @@ static char **program;
 static sigset_t original_mask;
 static bool is_ending, has_served, wants_following;
 static bool replaces_later; /* the present daemon is to be replaced as soon as it serves */
-static int failures;        /* starts in a row that came to nothing */
+static int failures;        /* starts in a row that came to nothing, but for spares */
+static int spare_deaths;    /* quick ones in a row */
 static int64_t start_at_ms;
 static int listener = -1;
 static int clients[MAX_CLIENTS]; /* who wait for an answer; -1: nobody */
@@ -128,7 +132,7 @@ static bool start(struct daemon *daemon, bool takes_over)
         (void)close(pair[0]);
         return false;
     }
-    *daemon = (struct daemon){.pid = pid, .sock = pair[0], .takes_over = takes_over};
+    *daemon = (struct daemon){.pid = pid, .sock = pair[0], .takes_over = takes_over, .started_ms = now_ms()};
     return true;
 }
 
@@ -139,12 +143,13 @@ static void forget(struct daemon *daemon)
     *daemon = (struct daemon){.sock = -1};
 }
 
-/* Delays the next start, ever longer the more often starts came to nothing. */
-static void delay_start(void)
+/* Delays the next start, ever longer the more starts before have been delayed; returns by how much. */
+static int64_t delay_start(int delayed)
 {
-    int64_t delay = (int64_t)FIRST_DELAY_MS << (failures < 8 ? failures : 8);
-    start_at_ms = now_ms() + (delay < LONGEST_DELAY_MS ? delay : LONGEST_DELAY_MS);
-    failures++;
+    int64_t delay = (int64_t)FIRST_DELAY_MS << (delayed < 8 ? delayed : 8);
+    delay = delay < LONGEST_DELAY_MS ? delay : LONGEST_DELAY_MS;
+    start_at_ms = now_ms() + delay;
+    return delay;
 }
 
 /* Has a daemon that has loaded serve: it gets the store and the connections. */
@@ -312,19 +317,26 @@ static void on_active_end(int status)
         return;
     }
     if (!did_serve)
-        delay_start();
+        (void)delay_start(failures++);
     else
         start_at_ms = now_ms();
 }
 
 static void on_following_end(int status)
 {
-    keeper_say("a spare vgcd has ended (%s %d)", WIFEXITED(status) ? "exit code" : "signal",
-               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    bool was_quick = now_ms() - following.started_ms < QUICK_DEATH_MS;
     hear(&following);
     forget(&following);
     wants_following = true;
-    delay_start();
+    spare_deaths = was_quick ? spare_deaths + 1 : 0;
+    int64_t delay = 0;
+    if (spare_deaths > PROMPT_STARTS)
+        delay = delay_start(spare_deaths - PROMPT_STARTS - 1);
+    else if (active.pid > 0)
+        start_at_ms = now_ms();
+    keeper_say("a spare vgcd has ended (%s %d); the next one starts in %d ms",
+               WIFEXITED(status) ? "exit code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+               (int)delay);
 }
 
 static void on_candidate_end(int status)
@@ -433,14 +445,14 @@ static void start_what_is_due(void)
         if (following.has_loaded)
             promote();
         else if (following.pid == 0 && !start(&active, false))
-            delay_start();
+            (void)delay_start(failures++);
         return; /* a spare that loads still will be promoted */
     }
     if (wants_following && active.serves && following.pid == 0) {
         wants_following = false;
         if (!start(&following, false)) {
             wants_following = true;
-            delay_start();
+            (void)delay_start(failures++);
         }
     }
 }
