@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -266,7 +266,7 @@ def _serve(
     roll: Roll | None = None,
     prepared: _Prepared | None = None,
     keeper: Keeper | None = None,
-    kept: Mapping[str, Kept] | None = None,
+    kept: dict[str, Kept] | None = None,
 ) -> int:
     log.configure(config.log.format, config.log.level)
     if prepared is not None and not prepared.fits(config):
@@ -276,6 +276,8 @@ def _serve(
     check(config)
     with contextlib.ExitStack() as lease:
         offered = Housing.open(config, lease) if prepared is None else prepared.housing
+        if keeper is not None and kept is not None:
+            offered = offered.go_on(keeper, kept, lease)
         compiler = compile_service(replace(config, vms=()))
 
         def house(vm: VmConfig, own: contextlib.ExitStack) -> VmConfig:
@@ -296,7 +298,7 @@ def _serve(
             source=source,
             check=check,
             store=store,
-            ground=Ground.of_host(offered.home, offered.no_home),
+            ground=Ground.of_host(None if offered.home is None else offered.home.group, offered.no_home),
             programs=None if store is None else state_folder(config, os.environ) / "programs",
             roll=roll,
             keeper=keeper,

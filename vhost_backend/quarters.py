@@ -4,6 +4,7 @@ weight of the VM, and its place among the processors.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -70,7 +71,7 @@ class Quarters:
         """
         if self.cgroup is None:
             return self
-        return replace(self, cgroup=self.cgroup.child(f"{name}-{next(_numbers)}", limits))
+        return replace(self, cgroup=self.cgroup.child(f"{name}-{os.getpid()}.{next(_numbers)}", limits))
 
     def vacate(self, room: Quarters) -> None:
         """Removes the control group of `room`, whose processes have ended."""
@@ -89,6 +90,18 @@ class Quarters:
         """
         kept = None if self.cgroup is None else self.cgroup.reuse(limits)
         return self.room(name, limits) if kept is None else replace(self, cgroup=kept)
+
+    def place_of(self, room: Quarters) -> tuple[str, int] | None:
+        """Name of the control group of `room`, and OOM kills there that do not count; None: it is not one of its own."""
+        if self.cgroup is None or room.cgroup is None or room.cgroup is self.cgroup:
+            return None
+        return room.cgroup.name, room.cgroup.earlier_kills
+
+    def resumed_room(self, place: tuple[str, int] | None) -> Quarters:
+        """Quarters of a process that an earlier daemon has started, by its `place_of`."""
+        if self.cgroup is None or place is None:
+            return self
+        return replace(self, cgroup=self.cgroup.resumed(*place))
 
     def weigh(self, weight: int, worker: int | None) -> None:
         """Gives the VM another weight, and its `worker`, the process that runs in these quarters, if there is one.

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 import guest_driver as vgc
+from tests.fakes import cgroup_home
 from tests.fakes.api_client import Client
 from tests.fakes.attached import AttachedLink
 from tests.fakes.frontend import FakeFrontend
@@ -349,6 +350,43 @@ def test_faults_are_counted_on_in_the_same_book(host: KeptVgcd, link: AttachedLi
     (new,) = ask(tmp_path, "faults")["faults"]
     assert (new["fault"], new["count"]) == (before["fault"] + 1, 1)
     link.refresh()
+
+
+def test_limits_that_change_later_reach_the_workers_control_group(
+    host: KeptVgcd, link: AttachedLink, device: vgc.Device, tmp_path: Path
+) -> None:
+    """It is the same one as before, in the VM's, whose processors move along; a later worker gets one beside or after it."""
+    with cgroup_home.home():
+        pass  # skips the test on a host without groups
+    vm_group, version = host.wait_for("housed")["group"].removesuffix(")").split(" (version ")
+    bound = "memory.max" if version == "2" else "memory.limit_in_bytes"
+
+    def rooms() -> dict[str, int]:
+        return {path.parent.name: int(path.read_text()) for path in Path(vm_group).glob(f"worker-*/{bound}")}
+
+    ((room, before),) = rooms().items()
+    for number in (1, 2):
+        host.kill_daemon()
+        host.wait_for_takeovers(number)
+        assert host.wait_for("housed", count=number + 1)["group"].startswith(vm_group)
+        assert rooms() == {room: before}
+    ask(tmp_path, "set_limits", vm="a", memory_bytes=96 << 20)
+    host.wait_for("allotment_enforced")
+    assert rooms() == {room: before + (32 << 20) + (32 << 20) // 4}
+
+    def takes_them() -> bool:
+        device.nop()
+        return link.acknowledged == 2
+
+    until(takes_them)
+    assert list(device.zeros(80 << 20, "uint8").get()[-1:]) == [0]
+    ask(tmp_path, "set_limits", vm="a", pes=1)
+    host.wait_for("allotment_enforced", count=2)
+    os.kill(host.wait_for("worker_started")["pid"], signal.SIGKILL)
+    host.wait_for("worker_ready", count=2)
+    other = next(name for name in rooms() if name != room)
+    assert rooms()[other] == rooms()[room]
+    assert host.count("bounds_not_moved") == host.count("elements_not_bounded") == 0
 
 
 def test_vm_whose_settings_have_changed_keeps_those_of_its_frontend(tmp_path: Path) -> None:

@@ -62,6 +62,42 @@ class Cgroup:
             raise
         return group
 
+    def children(self) -> set[str]:
+        """Names of the groups within this one.
+
+        :raise OSError: the group is gone.
+        """
+        return {path.name for path in self._folders["memory"].iterdir() if path.is_dir()}
+
+    def child_again(self, name: str) -> Cgroup:
+        """The group within this one that an earlier daemon has made, with its limits.
+
+        Groups in it that have no processes are removed.
+
+        :raise OSError: the group is gone.
+        """
+        group = Cgroup(self._version, {controller: folder / name for controller, folder in self._folders.items()})
+        for folder in group._unique():
+            for inner in [path for path in folder.iterdir() if path.is_dir()]:
+                remove_tree(inner)
+        return group
+
+    @property
+    def name(self) -> str:
+        """Name within the group that it is in."""
+        return self._folders["memory"].name
+
+    @property
+    def earlier_kills(self) -> int:
+        """OOM kills that `oom_kills` does not count."""
+        return self._earlier_kills
+
+    def resumed(self, name: str, earlier_kills: int) -> Cgroup:
+        """The group within this one that has the processes of an earlier daemon's; see `earlier_kills`."""
+        group = Cgroup(self._version, {controller: folder / name for controller, folder in self._folders.items()})
+        group._earlier_kills = earlier_kills
+        return group
+
     def set_processors(self, limits: Limits) -> None:
         """Sets limits on processors anew, also while processes use them.
 

@@ -11,7 +11,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -39,7 +39,30 @@ class Home:
     def __init__(self, version: Version, folders: Folders, locks: Sequence[int] = ()) -> None:
         """`locks`: descriptors that lock the folders, which then were made by us, and are removed at the end."""
         self.group = Cgroup(version, folders)
+        self._version = version
+        self._folders = dict(folders)
         self._locks = list(locks)
+
+    @classmethod
+    def taken_over(cls, version: int, folders: Mapping[str, str], locks: Sequence[int]) -> Home | None:
+        """The group of a daemon that has died, of its `place` and `locks`, which this takes over; None: it is not there."""
+        found = {controller: Path(folder) for controller, folder in folders.items()}
+        kinds = {kind.number: kind for kind in (V1, V2)}
+        if version in kinds and all(folder.is_dir() for folder in found.values()):
+            return cls(kinds[version](), found, locks)
+        for fd in locks:
+            os.close(fd)
+        return None
+
+    @property
+    def place(self) -> tuple[int, dict[str, str]]:
+        """Version of control groups, and folders by controller: `taken_over` finds the group by them."""
+        return self._version.number, {controller: str(folder) for controller, folder in self._folders.items()}
+
+    @property
+    def locks(self) -> tuple[int, ...]:
+        """Descriptors by which other daemons see that the group is in use; they stay this object's."""
+        return tuple(self._locks)
 
     def __str__(self) -> str:
         return str(self.group)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from vhost_backend import log, users
 from vhost_backend.cgroups import host as cgroups
 from vhost_backend.cgroups.group import Cgroup
+from vhost_backend.cgroups.host import Home
 from vhost_backend.cgroups.weights import highest, least_nice, sharing
 from vhost_backend.config.daemon import DaemonConfig, VmConfig
 from vhost_backend.cores import lists, threads
 from vhost_backend.cores.pool import CorePool
 from vhost_backend.daemon.bounds import vm_limits
+from vhost_backend.daemon.records import HomeRecord
 from vhost_backend.errors import HostError
+from vhost_backend.fds import Fd
+from vhost_backend.keeper.client import Change, Keeper, Kept, Put, below
+from vhost_backend.keeper.record import pack, unpack
 from vhost_backend.quarters import NOWHERE, Weight
 from vhost_backend.sandbox import spawn
 from vhost_backend.users import UserRange
 
+_HOME: Final = "cgroups"
+"""Key of the control group at the keeper."""
 _NO_CGROUPS: Final = "limits hold for each process, not for a VM, and count the memory that it has mapped; nothing bounds the processors that it keeps busy"
 
 
@@ -30,10 +37,12 @@ class Housing:
 
     among: UserRange | None = None
     """Range of users of which each VM gets one; None: all share a user."""
-    home: Cgroup | None = None
+    home: Home | None = None
     """Group in which each VM gets one; None: the host has no control groups, or they are off."""
     cores: CorePool | None = None
     """Processors of VMs; None: VMs have none for their own."""
+    left: set[str] = field(default_factory=set)
+    """Groups of VMs that an earlier daemon has made there, and that have not been asked for yet."""
     no_home: str = ""
     """Reason why the host has no control groups for VMs; "" if it has, or they are off."""
 
@@ -46,7 +55,29 @@ class Housing:
         cores = CorePool(os.sched_getaffinity(0))
         lease.enter_context(cores.watched(lambda: _keep_off_others(cores)))
         home, why = _home(config, lease)
-        return cls(_users(config), home, cores, why)
+        return cls(_users(config), home, cores, no_home=why)
+
+    def go_on(self, keeper: Keeper, kept: MutableMapping[str, Kept], lease: contextlib.ExitStack) -> Self:
+        """The offer with the control group in which an earlier daemon has housed its VMs, which `lease` gives back.
+
+        `kept`: what that daemon has left, out of which this takes the group. The next daemon finds it with the keeper.
+        """
+        if self.home is None:
+            return self
+        home = self.home
+        if (entry := kept.pop(_HOME, None)) is not None:
+            record = unpack(entry.blob, HomeRecord)
+            fds = [kept.pop(f"{_HOME}/{name}").fd for name in sorted(below(kept, _HOME))]
+            there = Home.taken_over(record.version, record.folders, [fd.release() for fd in fds if fd is not None])
+            if there is not None and there.place != home.place:
+                home.close()
+                lease.callback(there.close)
+                home = there
+        version, folders = home.place
+        changes: list[Change] = [Put(_HOME, pack(HomeRecord(version, folders)))]
+        changes += [Put(f"{_HOME}/{number}", fd=Fd(os.dup(fd))) for number, fd in enumerate(home.locks)]
+        keeper.commit(changes)
+        return replace(self, home=home, left=set() if entry is None else home.group.children())
 
     def house(self, vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
         """Gives a VM its quarters, which `lease` gives back.
@@ -59,11 +90,8 @@ class Housing:
             lease.callback(user.close)
             quarters = replace(quarters, user=user.number)
         if self.home is not None:
-            try:
-                group = self.home.child(f"vm-{vm.name}", vm_limits(vm))
-            except OSError as error:
-                raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
-            lease.callback(self.home.leave, group)
+            group = self._group(self.home.group, vm)
+            lease.callback(self.home.group.leave, group)
             quarters = replace(quarters, cgroup=group)
         if self.cores is not None:
             place = lease.enter_context(self.cores.place(vm.name, vm.quota.cores, vm.quota.pes))
@@ -75,6 +103,17 @@ class Housing:
                 "housed", user=quarters.user, group=shown, weight=vm.quota.weight, cores=own
             )
         return replace(vm, quarters=quarters)
+
+    def _group(self, home: Cgroup, vm: VmConfig) -> Cgroup:
+        """:raise HostError: the host makes no control group."""
+        name = f"vm-{vm.name}"
+        try:
+            if name in self.left:
+                self.left.remove(name)
+                return home.child_again(name)
+            return home.child(name, vm_limits(vm))
+        except OSError as error:
+            raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
 
 
 def _keep_off_others(cores: CorePool) -> None:
@@ -135,7 +174,7 @@ def _users(config: DaemonConfig) -> UserRange | None:
         return None
 
 
-def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Cgroup | None, str]:
+def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Home | None, str]:
     """The daemon's own group, which `lease` removes, or the reason why this host has none; "" if they are off.
 
     :raise HostError: the configuration requires control groups, and this host does not let us have them.
@@ -151,4 +190,4 @@ def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Cgroup | N
         return None, error.text
     lease.callback(home.close)
     log.get_logger().info("cgroups", group=str(home))
-    return home.group, ""
+    return home, ""

@@ -126,6 +126,8 @@ class WorkerRecord(Record, frozen=True):
     given: QuotaConfig
     """Quota with which it was set up."""
     given_deadline_ns: int
+    place: tuple[str, U64] | None
+    """Name of its control group within the VM's, and OOM kills there that are not its own."""
     ready: Ready | None
     """Its words when it was ready; None: it has not been told its guest's rings."""
     region_address: U64
@@ -162,3 +164,11 @@ class ProgramNumbers(Record, frozen=True):
     last: U32
     programs: dict[int, bytes]
     """Digests, by number, in the order of registering."""
+
+
+class HomeRecord(Record, frozen=True):
+    """Control group in which VMs have theirs. Descriptors: its locks."""
+
+    version: U32
+    folders: dict[str, str]
+    """By controller."""

@@ -176,11 +176,18 @@ class Supervisor:
         if self._worker is None and self._timer is None:
             self._spawn()
 
-    def resume(self, kept: Kept, generation: int, *, perf_maps: bool, served: bool) -> WorkerLink:
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """Place of the worker within the VM's quarters, by which `resume` finds it again."""
+        return None if self._worker is None else self._quarters.place_of(self._worker.room)
+
+    def resume(
+        self, kept: Kept, generation: int, place: tuple[str, int] | None, *, perf_maps: bool, served: bool
+    ) -> WorkerLink:
         """Takes over the worker of an earlier daemon, in place of `start`; `served`: it was ready."""
         self._wanted = True
         self.generation = generation
-        worker = self._worker = self._watched(self._quarters, perf_maps, kept)
+        worker = self._worker = self._watched(self._quarters.resumed_room(place), perf_maps, kept)
         worker.served = served
         self._log.info("worker_taken_over", pid=worker.process.pid, generation=generation, guest=True)
         return worker.link

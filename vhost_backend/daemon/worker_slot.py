@@ -213,6 +213,7 @@ class WorkerSlot:
             self._arena,
             self._given.quota,
             self._given.deadline_ns,
+            self._supervisor.place,
             None if self.serving is None else self._ready,
             vm.space.region_device_address,
         )
@@ -230,7 +231,7 @@ class WorkerSlot:
         process, files = worker_takeover.process_of(record, fds, vm.keep.keeper)
         perf_maps = bool(self._set_up.config.engine.options.get("perf_maps"))
         link = self._link = self._supervisor.resume(
-            process, record.generation, perf_maps=perf_maps, served=record.ready is not None
+            process, record.generation, record.place, perf_maps=perf_maps, served=record.ready is not None
         )
         self._files = self._sources[link] = files
         if vm.control is not None:
@@ -558,7 +559,8 @@ class WorkerSlot:
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
         if self.pid is not None and self._supervisor.room is not None:
-            self._watch.begin(link, self.pid, self._choice, self._supervisor.room)
+            is_new = not self._takeover.count
+            self._watch.begin(link, self.pid, self._choice, self._supervisor.room, is_new=is_new)
         self._limits = LimitKeeper(
             vm,
             self._supervisor,

@@ -53,15 +53,15 @@ class WorkerWatch:
         """The worker, if its elements compete with those of other VMs."""
         self._competing = contextlib.ExitStack()
 
-    def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters) -> None:
-        """Bounds, weighs and places a worker of `choice` that begins to serve, which the daemon started as `pid` in `room`, and
-        starts its heartbeat.
+    def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters, *, is_new: bool) -> None:
+        """Bounds, weighs and places a worker of `choice` that begins to serve, which was started as `pid` in `room`, and
+        starts its heartbeat. The elements of one that is not new are bounded already.
         """
         self.end()
         self._pid = pid
         self._weigh(pid, room)
         is_on_gpu = choice.gpu is not None
-        if choice.engine == "cpu" and room.cgroup is not None:
+        if choice.engine == "cpu" and room.cgroup is not None and is_new:
             self._bound_elements(pid, room.cgroup)
         if room.place is not None:
             has_elements = choice.engine == "cpu"
