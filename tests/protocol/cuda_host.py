@@ -125,11 +125,12 @@ class CudaGuest:
         return int(schema.CONFIG.construct.parse(self.vm.frontend.config_read()).generation)
 
 
-def _open_to_workers(folder: Path) -> Path:
-    """Makes a folder that workers can read: workers of root run as nobody."""
-    folder.mkdir()
-    folder.chmod(0o755)
-    return folder
+def driver_of(folder: Path, fake: str = "") -> Path:
+    """The fake driver's library for the host in `folder`, as strict as a real one; `fake`: further lines for its settings."""
+    made = folder / "driver"
+    made.mkdir()
+    made.chmod(0o755)  # workers of root run as nobody
+    return cuda_driver.with_settings(made, "\n".join((*cuda_driver.STRICT, fake)))
 
 
 @contextmanager
@@ -138,7 +139,7 @@ def cuda_daemon(folder: Path, *settings: Settings, fake: str = "") -> Iterator[D
 
     `fake`: further lines for the fake driver's settings.
     """
-    library = cuda_driver.with_settings(_open_to_workers(folder / "driver"), "\n".join((*cuda_driver.STRICT, fake)))
+    library = driver_of(folder, fake)
     vms = tuple(
         VmConfig(
             one.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,13 @@ from typing import Any, Final
 
 import pytest
 
+from tests.fakes import attached
+from tests.fakes.api_caller import ApiCaller
 from tests.fakes.daemon import DaemonThread
 from tests.fakes.vm import FakeVm
-from tests.protocol.cuda_host import SOURCE, TEXT_BYTES, CudaGuest, Settings, cuda_daemon
+from tests.protocol.cuda_host import SOURCE, TEXT_BYTES, CudaGuest, Settings, cuda_daemon, driver_of
+from tests.protocol.kept_vgcd import kept_vgcd
+from tests.protocol.worker_rig import needs_walls
 from vhost_backend.daemon.gpu_gate import DRAIN_NS, GpuTime
 from virtio_proto.schema import Opcode, Status
 
@@ -60,6 +64,19 @@ def submit(guest: CudaGuest, function: int, params: bytes = b"") -> Any:
     return guest.vm.driver.submit(Opcode.LAUNCH, body, params, context=guest.context, writable_len=TEXT_BYTES)
 
 
+def compete(guests: Sequence[Guest]) -> None:
+    """Has all guests launch at the same time, each `DEPTH` ahead, `LAUNCHES` in all."""
+    pending: list[deque[Any]] = [deque() for _ in guests]
+    for _ in range(LAUNCHES):
+        for guest, queue in zip(guests, pending, strict=True):
+            queue.append(guest.launch())
+            if len(queue) > DEPTH:
+                guest.done(queue.popleft())
+    for guest, queue in zip(guests, pending, strict=True):
+        for launch in queue:
+            guest.done(launch)
+
+
 @contextmanager
 def two_vms(folder: Path, *settings: Settings) -> Iterator[tuple[DaemonThread, FakeVm, FakeVm]]:
     with (
@@ -77,21 +94,41 @@ def gpu_time(daemon: DaemonThread, name: str) -> GpuTime:
 def test_vms_at_work_take_turns_and_all_work_is_done(tmp_path: Path) -> None:
     with two_vms(tmp_path, Settings("a"), Settings("b")) as (daemon, *vms):
         guests = [Guest.of(vm) for vm in vms]
-        pending: list[deque[Any]] = [deque(), deque()]
-        for _ in range(LAUNCHES):
-            for guest, queue in zip(guests, pending, strict=True):
-                queue.append(guest.launch())
-                if len(queue) > DEPTH:
-                    guest.done(queue.popleft())
-        for guest, queue in zip(guests, pending, strict=True):
-            for launch in queue:
-                guest.done(launch)
+        compete(guests)
         assert [guest.number for guest in guests] == [LAUNCHES, LAUNCHES]
         for name in ("a", "b"):
             time = gpu_time(daemon, name)
             assert time.held_ns > 0
             assert 0 < time.shared_ns <= time.used_ns
             assert time.shared_ns < time.shared_of_ns
+
+
+@needs_walls
+def test_vms_take_turns_after_their_daemon_was_replaced(tmp_path: Path) -> None:
+    library = driver_of(tmp_path)
+    engine = f"{{kind: cuda, options: {{driver: {library}}}}}"
+    other = f"  b: {{socket: {tmp_path}/b, engine: {engine}, num_queues: 1, quota: {{pes: 48, memory: 16M}}}}\n"
+    with (
+        kept_vgcd(tmp_path, other, engine=engine, more=f"control: {{socket: {tmp_path}/control}}\n") as host,
+        FakeVm(tmp_path / "a", num_queues=4, region_bytes=attached.REGION_BYTES) as first,
+        FakeVm(tmp_path / "b", region_bytes=attached.REGION_BYTES) as second,
+    ):
+        guests = [Guest.of(vm) for vm in (first, second)]
+
+        def held_ns() -> list[int]:
+            with ApiCaller(tmp_path / "control") as caller:
+                return [vm["gpu_held_ns"] for vm in caller.ask("topology")["vms"]]
+
+        compete(guests)
+        for number in (1, 2):
+            host.kill_daemon()
+            host.wait_for_takeovers(2 * number)
+            before = held_ns()
+            compete(guests)
+            assert all(now > earlier for now, earlier in zip(held_ns(), before, strict=True))
+        assert host.count("gpu_gate_missing") == 0
+        assert [guest.number for guest in guests] == [3 * LAUNCHES] * 2
+        assert host.count("worker_started") == 2
 
 
 def test_a_vm_alone_on_the_gpu_is_not_held(tmp_path: Path) -> None:

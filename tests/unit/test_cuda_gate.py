@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -22,6 +24,7 @@ from tests.unit.test_cuda_engine_graphs import BATCH, launch, make_short, run
 from tests.waiting import until
 from vhost_backend._dataplane import ffi, lib
 from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.fds import Fd
 from vhost_backend.worker_protocol.gate_pages import (
     ACCOUNT_FIELDS,
     GRANT_FIELDS,
@@ -162,6 +165,45 @@ def test_an_armed_bell_rings_once_when_launches_run(gated: Gated) -> None:
     gated.grant(OPEN, armed=8)
     gated.gpu.wait(gated.gpu.launch("empty"))
     assert gated.rings() == 1
+
+
+# ---- another daemon ------------------------------------------------------------------------------
+
+
+def test_grants_of_the_next_daemon_count_in_place_of_those_before(gated: Gated) -> None:
+    """Also for a launch that is held; the worker's account goes on, and its bell is the same."""
+    gated.gpu.wait(gated.gpu.launch("empty"))
+    ran_ns = gated.account.ran_ns
+    gated.grant(CLOSED, armed=1)
+    before = gated.pages
+    with pytest.raises(PermissionError):
+        mmap.mmap(before.fds[0], PAGE_BYTES)  # nobody else can write it
+    gated.pages = GatePages(*(Fd(os.dup(fd.fileno())) for fd in before.lasting.values()))
+    gated.look()
+    assert lib.vgc_cuda_engine_renew_grant(gated.gpu.handle, gated.pages.fds[0]) == 0
+    held = gated.gpu.launch("empty")
+    gated.poll()
+    assert (gated.launched, gated.account.is_held, gated.account.ran_ns) == (1, True, ran_ns)
+    before.grant(OPEN, 0, 99)
+    gated.poll()
+    assert gated.launched == 1
+    gated.grant(OPEN)
+    gated.gpu.wait(held)
+    assert gated.rings() > 0
+    before.close()
+
+
+def test_engine_without_a_gate_takes_no_grant() -> None:
+    with direct() as gpu, contextlib.closing(GatePages()) as pages:
+        assert lib.vgc_cuda_engine_renew_grant(gpu.handle, pages.fds[0]) == -errno.ENOTSUP
+
+
+def test_descriptor_that_is_no_page_leaves_the_grant_as_it_is(gated: Gated) -> None:
+    gated.grant(CLOSED)
+    assert lib.vgc_cuda_engine_renew_grant(gated.gpu.handle, gated.pages.bell.fileno()) == -errno.ENODEV
+    gated.gpu.launch("empty")
+    gated.poll()
+    assert gated.launched == 0
 
 
 # ---- a held launch -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import mmap
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -14,8 +15,9 @@ import pytest
 from tests.fakes.gated_gpu import DAEMON_NS, MS, STEP_NS, US, GatedGpu, SimulatedVm, jain
 from tests.waiting import turns_until
 from vhost_backend.daemon.gpu_gate import CLOSED, DRAIN_NS, LOOK_NS, TURN_NS, GpuGates, GpuTime, Seats
+from vhost_backend.fds import Fd
 from vhost_backend.log import get_logger
-from vhost_backend.worker_protocol.gate_pages import OPEN, Account, WorkerGate
+from vhost_backend.worker_protocol.gate_pages import OPEN, PAGE_BYTES, Account, WorkerGate
 
 SHORT: Final = 100 * US
 SECOND: Final = 1000 * MS
@@ -295,14 +297,19 @@ class Worker:
     def __init__(self, fds: tuple[int, ...]) -> None:
         self.gate = WorkerGate(*map(os.dup, fds))
         self._told = self.gate.account.cast("Q")
+        self._grant = self.gate.grant.cast("Q")
 
     @property
     def until_ns(self) -> int:
-        return int(self.gate.grant.cast("Q")[0])
+        return int(self._grant[0])
 
     @property
     def beat(self) -> int:
-        return int(self.gate.grant.cast("Q")[2])
+        return int(self._grant[2])
+
+    def renew(self, grant: int) -> None:
+        """Reads another grant, as it does when it resumes."""
+        self._grant = memoryview(mmap.mmap(grant, PAGE_BYTES, prot=mmap.PROT_READ)).cast("Q")
 
     def tell(self, ran_ns: int = 0, since_ns: int = 0, *, is_held: bool = False) -> None:
         self._told[0], self._told[1], self._told[2] = ran_ns, since_ns, is_held
@@ -342,6 +349,40 @@ def test_rings_are_heard_and_turns_given() -> None:
         assert workers[1].until_ns == CLOSED
         for seat in seats:
             seat.leave_all()
+
+    on_loop(test)
+
+
+def test_workers_that_were_taken_over_take_turns_and_what_they_had_used_is_not_charged_again() -> None:
+    async def test(host: Host) -> None:
+        links, totals = [Link(), Link()], [GpuTime(), GpuTime()]
+        before = [host.seats("a"), host.seats("b")]
+        workers = [Worker(seat.take(link, "GPU-1")) for seat, link in zip(before, links, strict=True)]
+        workers[0].tell(ran_ns=1000 * SECOND)
+        workers[1].tell(ran_ns=2**64 - 1)  # a lie, which must not end the daemon
+        after = Host()
+        seats = [after.seats(name, total) for name, total in zip("ab", totals, strict=True)]
+        for seat, old, link, worker in zip(seats, before, links, workers, strict=True):
+            fds = {name: Fd(os.dup(fd.fileno())) for name, fd in old.lasting(link).items()}
+            grant = seat.resume(link, "GPU-1", fds)
+            assert grant is not None
+            assert fds == {}
+            worker.renew(grant)
+        for worker, ran_ns in zip(workers, (1000 * SECOND, 2**63), strict=True):
+            worker.tell(ran_ns=ran_ns, since_ns=after.now_ns)
+        after.now_ns += LOOK_NS
+        workers[0].tell(ran_ns=1000 * SECOND, since_ns=after.now_ns - LOOK_NS)
+        await turns_until(lambda: sorted(worker.until_ns == CLOSED for worker in workers) == [True, True])
+        assert all(0 < total.used_ns <= 2 * LOOK_NS for total in totals)
+        for seat in (*seats, *before):
+            seat.leave_all()
+
+    on_loop(test)
+
+
+def test_a_worker_without_a_gate_is_taken_over_without_one() -> None:
+    async def test(host: Host) -> None:
+        assert host.seats("a").resume(Link(), "GPU-1", {}) is None
 
     on_loop(test)
 

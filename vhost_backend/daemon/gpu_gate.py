@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from vhost_backend.cgroups.limits import MAX_WEIGHT
+from vhost_backend.fds import Fd
 from vhost_backend.log import Logger, get_logger
 from vhost_backend.worker_protocol.budgets import BELL_SHARE, PacedReader, TimeBudget
 from vhost_backend.worker_protocol.gate_pages import OPEN, Account, GatePages
@@ -172,6 +173,7 @@ class Turns:
         """Adds a worker; a look must follow."""
         self._debts = {vm: clock for vm, clock in self._debts.items() if clock > self.clock}
         member = Member(name, weight, total, pages, max(self.clock, self._debts.pop(name, 0)))
+        member.ran_ns = min(pages.account().ran_ns, OPEN // 2)  # not 0 of a worker that was taken over: a claim
         self.members.append(member)
         return member
 
@@ -302,6 +304,11 @@ class Seat:
         """Descriptors of the gate for the worker, which stay ours."""
         return self._pages.fds
 
+    @property
+    def lasting(self) -> dict[str, Fd]:
+        """Descriptors of the gate that another daemon needs; they stay ours."""
+        return self._pages.lasting
+
     def look(self) -> None:
         """Brings the VM's figures up to date."""
         self._table.refresh()
@@ -324,7 +331,7 @@ class _Table:
     """Turns of one GPU on the daemon's loop."""
 
     def __init__(self, gpu: str, now_ns: Callable[[], int], cost_s: Callable[[], float]) -> None:
-        self.turns = Turns()
+        self.turns = Turns(_arms=now_ns())  # workers know numbers of the daemon before
         self._gpu = gpu
         self._now_ns = now_ns
         self._cost_s = cost_s
@@ -335,9 +342,7 @@ class _Table:
         self._timer: asyncio.TimerHandle | None = None
         self._logged_ns: int | None = None
 
-    def join(self, name: str, weight: Callable[[], int], total: GpuTime) -> Seat:
-        """:raise OSError: see `GatePages`."""
-        pages = GatePages()
+    def join(self, name: str, weight: Callable[[], int], total: GpuTime, pages: GatePages) -> Seat:
         seat = Seat(self, self.turns.join(name, weight, total, pages), pages)
         self.look()
         return seat
@@ -388,15 +393,17 @@ class GpuGates:
         self._cost_s = cost_s
         self._tables: dict[str, _Table] = {}
 
-    def join(self, gpu: str, name: str, weight: Callable[[], int], total: GpuTime) -> Seat:
+    def join(
+        self, gpu: str, name: str, weight: Callable[[], int], total: GpuTime, pages: GatePages | None = None
+    ) -> Seat:
         """Gives a worker of the VM `name` a place among those of the GPU with this UUID. `weight` tells the VM's present
-        one at each look. `total` is what is counted for the VM.
+        one at each look. `total` is what is counted for the VM. `pages`: of a worker that was taken over.
 
         :raise OSError: the host lacks descriptors, memory or seals.
         """
         if gpu not in self._tables:
             self._tables[gpu] = _Table(gpu, self._now_ns, self._cost_s)
-        return self._tables[gpu].join(name, weight, total)
+        return self._tables[gpu].join(name, weight, total, pages or GatePages())
 
     def turns(self, gpu: str) -> Turns:
         """Turns of a GPU's VMs.
@@ -434,6 +441,27 @@ class Seats:
             return ()
         self._seats[link] = seat
         return seat.fds
+
+    def lasting(self, link: _Link) -> dict[str, Fd]:
+        """Descriptors that another daemon needs to have a worker take turns, by name; they stay ours."""
+        seat = self._seats.get(link)
+        return {} if seat is None else seat.lasting
+
+    def resume(self, link: _Link, gpu: str, fds: dict[str, Fd]) -> int | None:
+        """Has a worker of an earlier daemon go on to take turns, and takes what is `lasting` out of `fds`.
+
+        Returns the descriptor of the grant that it gets, which stays ours; None: it takes no turns, as before.
+        """
+        account, bell = fds.pop("account", None), fds.pop("bell", None)
+        if account is None or bell is None:
+            return None
+        try:
+            seat = self._gates.join(gpu, self._name, self._weight, self._total, GatePages(account, bell))
+        except (OSError, ValueError) as error:
+            self._log.warning("gpu_gate_missing", means="the VM's launches take no turns", why=str(error))
+            return None
+        self._seats[link] = seat
+        return seat.fds[0]
 
     def look(self) -> None:
         """Brings the VM's GPU time up to date."""

@@ -218,7 +218,11 @@ class WorkerSlot:
             vm.space.region_device_address,
         )
         areas = {} if vm.control is None else vm.control.descriptors(link)
-        return record, {**worker_takeover.descriptors(process, link, self._files), **areas}
+        return record, {
+            **worker_takeover.descriptors(process, link, self._files),
+            **areas,
+            **self._seats.lasting(link),
+        }
 
     def resume(self, record: WorkerRecord, fds: dict[str, Fd]) -> None:
         """Takes over the worker of an earlier daemon, in place of `start`."""
@@ -236,9 +240,9 @@ class WorkerSlot:
         self._files = self._sources[link] = files
         if vm.control is not None:
             vm.control.resume(link, fds)
-        if self._set_up.gpu is not None:
-            vm.log.warning("gpu_gate_missing", means="the VM's launches take no turns", why="another vgcd had made it")
-        self._takeover.begin(link, record.takeovers, self._patience_s(record))
+        gpu = self._set_up.gpu
+        grant = None if gpu is None else self._seats.resume(link, gpu.uuid, fds)
+        self._takeover.begin(link, record.takeovers, self._patience_s(record), grant)
         if record.ready is not None:  # to the guest, nothing has changed
             vm.space.region_device_address = record.region_address
             self._go_on(link, record.ready)

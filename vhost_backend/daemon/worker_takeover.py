@@ -62,15 +62,17 @@ class WorkerTakeover:
         self._is_silent = False
         """True while the worker has not said `Resumed`: its requests are another daemon's."""
 
-    def begin(self, link: WorkerLink, takeovers: int, patience_s: float) -> None:
+    def begin(self, link: WorkerLink, takeovers: int, patience_s: float, grant: int | None) -> None:
         """Has a worker resume that was taken over before, `takeovers` times. It is lost if it does not in `patience_s`.
 
-        Messages that follow need not wait for that: the worker reads them later.
+        Messages that follow need not wait for that: the worker reads them later. `grant`: descriptor of the grant for its
+        gate; None: it takes no turns.
         """
         self.count = takeovers + 1
         self._link = link
         self._is_silent = True
-        link.post(protocol.Resume, timeout_s=patience_s)
+        fds = () if grant is None else (grant,)
+        link.post(lambda seq: protocol.Resume(seq, bool(fds)), fds, patience_s)
 
     def end_silence(self, link: WorkerLink) -> bool:
         """Notes that a worker has said `Resumed`; False: nobody has asked it."""

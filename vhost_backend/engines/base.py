@@ -205,6 +205,12 @@ class Engine(ABC):
         if lib.vgc_engine_set_arena(self.handle, base, size) != 0:
             raise EngineError(f"{size} bytes of addresses from {base:#x}; allowed: addresses that a process can have")
 
+    def renew_grant(self, fd: int) -> None:  # noqa: B027  most take no turns
+        """Reads grants of the gate that `set_gate` has set from another page from now on; `fd` stays the caller's.
+
+        :raise OSError: the page cannot be mapped; then nothing has changed.
+        """
+
     def set_gate(self, grant: Buffer, account: Buffer, bell: int) -> None:  # noqa: B027  most take no turns
         """Makes launches take turns with those of other VMs, as `vhost_backend.worker_protocol.gate_pages` says.
 

@@ -33,6 +33,7 @@ from vhost_backend.worker_protocol.protocol import (
     FunctionFigures,
     Functions,
     Limits,
+    Log,
     LookAtFunctions,
     MemTable,
     Ping,
@@ -67,6 +68,7 @@ class MainLoop:
     ) -> None:
         """`ready`: what the daemon was told when the worker was."""
         self._daemon = daemon
+        self._engine = engine
         self._ready = ready
         self._plane = plane
         self._cold = ColdServer(engine, plane, self._send, sources)
@@ -163,6 +165,7 @@ class MainLoop:
             case Ping():
                 self._pings.add(message)
             case Resume():
+                self._renew_gate(fds)
                 self._resume(message.seq)
             case Shutdown():
                 self._running = False
@@ -172,6 +175,16 @@ class MainLoop:
                 self._command(message, fds)
             case _:
                 self._answer(message.seq, lambda: self._do(message, fds))
+
+    def _renew_gate(self, fds: tuple[int, ...]) -> None:
+        """Has launches take turns as the daemon says that is there now, which owns the grant in `fds`, if it is there."""
+        try:
+            for grant in fds:
+                self._engine.renew_grant(grant)
+        except OSError as error:
+            self._send(Log("warning", "gate_not_renewed", {"why": str(error)}))
+        finally:
+            codec.close_fds(fds)
 
     def _resume(self, seq: int) -> None:
         self._migrator.give_up()

@@ -3,10 +3,14 @@
 The *grant* is written by the daemon alone: its seals keep the worker from mapping it writable. The *account* is the
 worker's, so the daemon takes it for what it is, a claim. Both are 64-bit numbers at fixed places, as in
 `vhost_backend/engines/cuda/cdef.h`; the worker rings an eventfd, the *bell*, when the daemon should look at its account.
+
+Of the grant's seals, one keeps anybody from mapping it writable again. So a daemon that takes a worker over makes a new one,
+which the worker maps in place of the one before; account and bell stay.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -42,15 +46,21 @@ class Account:
 class GatePages:
     """The daemon's side of one worker's gate, which is open. Close it."""
 
-    def __init__(self) -> None:
-        """:raise OSError: the host lacks descriptors, memory or seals."""
-        self._grant_fd, self._grant = _page("vgc-gate-grant", _F_SEAL_FUTURE_WRITE | _FIXED_SIZE)
-        try:
-            self._account_fd, self._account = _page("vgc-gate-account", _FIXED_SIZE)
-        except OSError:
-            self._grant.close()
-            raise
-        self.bell: Final = Fd(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+    def __init__(self, account: Fd | None = None, bell: Fd | None = None) -> None:
+        """`account`, `bell`: of a worker that is taken over, which this owns from now on; None: they are made.
+
+        :raise OSError: the host lacks descriptors, memory or seals.
+        """
+        with contextlib.ExitStack() as undo:
+            self._grant_fd, self._grant = _page("vgc-gate-grant", _F_SEAL_FUTURE_WRITE | _FIXED_SIZE)
+            undo.callback(self._grant.close)
+            if account is None:
+                self._account_fd, self._account = _page("vgc-gate-account", _FIXED_SIZE)
+            else:
+                self._account_fd, self._account = account, mmap.mmap(account.fileno(), PAGE_BYTES)
+            undo.callback(self._account.close)
+            self.bell: Final = bell or Fd(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+            undo.pop_all()
         self._granted = memoryview(self._grant).cast("Q")
         self._told = memoryview(self._account).cast("Q")
         self.grant(OPEN, 0, 0)
@@ -59,6 +69,11 @@ class GatePages:
     def fds(self) -> tuple[int, int, int]:
         """Descriptors for the worker, which stay ours."""
         return self._grant_fd.fileno(), self._account_fd.fileno(), self.bell.fileno()
+
+    @property
+    def lasting(self) -> dict[str, Fd]:
+        """Descriptors that another daemon needs to take the worker over, by name; they stay ours."""
+        return {"account": self._account_fd, "bell": self.bell}
 
     def grant(self, until_ns: int, armed: int, beat: int) -> None:
         """Writes the grant; each number is seen whole."""

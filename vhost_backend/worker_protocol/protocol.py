@@ -306,11 +306,16 @@ class Resume(Message, frozen=True):
     """Says that another daemon has taken the place of the one before, whose channels and whose migration end here.
 
     The guest notices nothing. The worker answers with `Resumed`, then asks again for what it has got no answer to, and then
-    acknowledges. Rings that run are not started again: their next `VringStart` only brings descriptors.
+    acknowledges. Rings that run are not started again: their next `VringStart` only brings descriptors. One fd with `gate`: the
+    grant that takes the place of the gate's (`vhost_backend.worker_protocol.gate_pages`).
     """
 
     TYPE: ClassVar[str] = "resume"
     seq: U32
+    gate: bool = False
+
+    def num_fds(self) -> int:
+        return int(self.gate)
 
 
 class Shutdown(Message, frozen=True):

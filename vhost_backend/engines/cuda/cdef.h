@@ -62,6 +62,9 @@ int vgc_cuda_engine_start(struct vgc_engine *engine, char *why);
  * stays the caller's. Called before the first operation. */
 void vgc_cuda_engine_set_gate(struct vgc_engine *engine, const struct vgc_gate_grant *grant,
                               struct vgc_gate_account *account, int32_t bell);
+/* Maps another grant in the place of the one that was set, at once for all threads; `fd` stays the caller's. 0, or a
+ * negative errno: -ENOTSUP if there is no gate. */
+int vgc_cuda_engine_renew_grant(struct vgc_engine *engine, int fd);
 /* VGC_CUDA_MAPPED: makes addresses of device memory begin at `base`, as in the worker whose work is migrated to this
  * one. Called before the start, which fails if the addresses are taken. 0: the engine chooses them, in the VM's arena
  * if it has one. */

@@ -102,6 +102,11 @@ class CudaEngine(Engine):
         lib.vgc_cuda_engine_set_gate(self.handle, granted, told, bell)
         self._gate = pages  # kept alive
 
+    def renew_grant(self, fd: int) -> None:
+        result = lib.vgc_cuda_engine_renew_grant(self.handle, fd)
+        if result < 0:
+            raise OSError(-result, f"the gate's grant: {os.strerror(-result)}")
+
     def start(self) -> None:
         """Starts the engine. From here on, stdout and stderr of this process are captured as output of kernels.
 

@@ -17,6 +17,8 @@
  * fairness, and never a reason for a guest to hang. */
 #include "cuda_engine.h"
 
+#include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { AHEAD = 2, SHORT_AHEAD = 8 }; /* most launches that are submitted in a turn, if they are long or short */
@@ -29,6 +31,17 @@ void vgc_cuda_engine_set_gate(struct vgc_engine *base, const struct vgc_gate_gra
     gate->grant = grant;
     gate->account = account;
     gate->bell = bell;
+}
+
+int vgc_cuda_engine_renew_grant(struct vgc_engine *base, int fd)
+{
+    struct cuda_gate *gate = &cuda_engine_of(base)->gate;
+    if (gate->grant == NULL)
+        return -ENOTSUP;
+    void *place = (void *)(uintptr_t)gate->grant; /* the beginning of a page */
+    if (mmap(place, sizeof(*gate->grant), PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        return -errno;
+    return 0;
 }
 
 /* Never blocks: the counter of an eventfd that nobody reads becomes full only after 2^64 rings. */
