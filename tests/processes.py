@@ -18,6 +18,15 @@ def children(pid: int) -> list[int]:
             return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
+def descendants(pid: int) -> list[int]:
+    """Ids of all processes below a process; of those that end meanwhile, some or none."""
+    below: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for child in children(pid):
+            below += [child, *descendants(child)]
+    return below
+
+
 def launchers(daemon: int) -> list[int]:
     """Ids of a daemon's launchers, each of which stands for a worker, or a compiler while one runs."""
     return [pid for pid in children(daemon) if _name(pid) == _LAUNCHER]

@@ -10,14 +10,14 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from tests.processes import children
+from tests.processes import descendants
 from tests.waiting import threads_of, until
-from vhost_backend.daemon.inflight import HEADER_BYTES, QUEUE_BYTES
+from vhost_backend.daemon.inflight import HEADER_BYTES, MAX_QUEUES, QUEUE_BYTES, SIZE_BYTES, InflightMemory
 
 MEMORY: Final = "vgc-inflight"
 """Name of the in-flight memory among a worker's mappings."""
@@ -64,9 +64,9 @@ with vgc.Device(recover=True, on_recovered=put_back) as dev:
             for _ in range(4):
                 step.launch(N // 256, 256, N, ROUNDS, out, data, repeat=True)
             assert (out.get() == right).all(), "a wrong result"
-            out.set(numbers)
             for _ in range(4):
                 out.copy_from(data)  # one request, which the worker does in pieces
+            assert (out.get() == numbers).all(), "a wrong copy"
             done += 1
             open(folder + "/done-%d" % own, "a").write(".")
         except vgc.ObjectLost:
@@ -81,10 +81,17 @@ Arguments: its number, and a folder, where `done-NUMBER` grows by a byte with ea
 losses that it heard of, and of recoveries, and the generation of its last worker.
 """
 
-_CONT, _POKEUSER, _SEIZE, _INTERRUPT = 7, 6, 0x4206, 0x4207
+_PEEKUSER, _POKEUSER, _CONT, _SEIZE, _INTERRUPT = 3, 6, 7, 0x4206, 0x4207
+_EVENT_STOP: Final = 128
+_INSTRUCTION_POINTER: Final = 128
+"""Offset of regs.rip in struct user of x86-64."""
 _DEBUG_REGISTERS: Final = 848
 """Offset of u_debugreg in struct user of x86-64."""
+_TWO_BYTES, _EIGHT_BYTES = 1, 2
+"""Lengths of what a watchpoint watches, as debug register 7 has them."""
 _WALL: Final = 0x40000000
+_HEADS, _HEADS_BYTES = 32, 32
+"""Place and size of the heads in flight within a queue's part of the in-flight memory."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes, _libc.ptrace.restype = [ctypes.c_long] * 4, ctypes.c_long
@@ -93,6 +100,8 @@ _libc.ptrace.argtypes, _libc.ptrace.restype = [ctypes.c_long] * 4, ctypes.c_long
 class Step(IntEnum):
     """Step of a request, as the offset of the number in the in-flight memory that it changes."""
 
+    COPYING = 16
+    """pieces: a piece of a long copy is done, and more are to come."""
     POPPED = HEADER_BYTES + 4
     """last_avail: the request was noted, and nothing else happened."""
     ANSWERED = HEADER_BYTES + 8
@@ -102,17 +111,52 @@ class Step(IntEnum):
 
     def place(self, queue: int) -> int:
         """Offset for a queue."""
-        return self + queue * QUEUE_BYTES
+        return self if self is Step.COPYING else self + queue * QUEUE_BYTES
+
+    @property
+    def length(self) -> int:
+        """Length of the number, as a watchpoint has it."""
+        return _EIGHT_BYTES if self is Step.COPYING else _TWO_BYTES
+
+    def is_seen(self, memory: bytes, queue: int) -> bool:
+        """Whether in-flight memory in which the step is done has a request in flight, where one must be."""
+        queues = {Step.COPYING: range(MAX_QUEUES), Step.RETURNED: range(0)}.get(self, range(queue, queue + 1))
+        heads = [HEADER_BYTES + each * QUEUE_BYTES + _HEADS for each in queues]
+        return not heads or any(any(memory[at : at + _HEADS_BYTES]) for at in heads)
 
 
 def worker_of(launchers: list[int]) -> int | None:
     """Process among launchers and what they have started that has the in-flight memory mapped; None: no worker is running yet."""
     for launcher in launchers:
-        with contextlib.suppress(FileNotFoundError):  # the launcher has ended
-            for pid in (launcher, *children(launcher)):
-                if _address(pid) is not None:
-                    return pid
+        for pid in (launcher, *descendants(launcher)):
+            if _address(pid) is not None:
+                return pid
     return None
+
+
+def inflight_of(daemon: int) -> InflightMemory:
+    """In-flight memory of a daemon's one VM, which the caller closes."""
+    for link in Path(f"/proc/{daemon}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            if link.readlink().name.startswith(f"memfd:{MEMORY}"):
+                return InflightMemory(os.open(link, os.O_RDWR | os.O_CLOEXEC))
+    raise AssertionError(f"process {daemon} has no in-flight memory")
+
+
+def check_each_ended_once(daemon: int) -> None:
+    """Checks that what the workers of a daemon's one VM have popped, one after another, they have returned as often.
+
+    To be called when the guest waits for nothing. That no other was returned in its stead is the driver's to see: it gives up a queue
+    that has an answer to nothing.
+
+    :raise AssertionError: a request is still in flight, or was returned twice or never.
+    """
+    with inflight_of(daemon) as memory:
+        queues = [queue for queue in map(memory.queue, range(MAX_QUEUES)) if queue.started]
+        assert any(queue.last_avail for queue in queues)
+        for queue in queues:
+            assert queue.heads == ()
+            assert queue.last_avail == queue.used_idx
 
 
 def kill_at(pid: int, step: Step, queue: int = 0) -> None:
@@ -123,17 +167,25 @@ def kill_at(pid: int, step: Step, queue: int = 0) -> None:
     """
     begin = _address(pid)
     assert begin is not None, "the worker has no in-flight memory"
-    threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
-    try:
+    threads = [int(thread.name) for thread in threads_of(pid)]
+    with _traced(pid, threads):
         for thread in threads:
-            _ptrace(_SEIZE, thread)
-            _ptrace(_INTERRUPT, thread)
-            _wait(thread)
+            _halt(thread)
             _ptrace(_POKEUSER, thread, _DEBUG_REGISTERS, begin + step.place(queue))
-            _ptrace(_POKEUSER, thread, _DEBUG_REGISTERS + 7 * 8, 1 | 1 << 16 | 1 << 18)  # stores to two bytes
+            _ptrace(_POKEUSER, thread, _DEBUG_REGISTERS + 7 * 8, 1 | 1 << 16 | step.length << 18)  # stores
         for thread in threads:
             _ptrace(_CONT, thread)
         until(lambda: any(_stopped_by_watch(thread) for thread in threads))
+        assert step.is_seen(_read(pid, begin, SIZE_BYTES), queue), "no request is in flight"
+
+
+@contextlib.contextmanager
+def _traced(pid: int, threads: Sequence[int]) -> Iterator[None]:
+    """Traces threads of a process, which is killed at the end. No thread goes beyond where it has stopped."""
+    try:
+        for thread in threads:
+            _ptrace(_SEIZE, thread)
+        yield
     finally:
         os.kill(pid, signal.SIGKILL)
         for thread in sorted(threads, key=lambda thread: thread == pid):
@@ -182,10 +234,10 @@ def kill_in_compile(launchers: Launchers, pid: int) -> None:
 
 
 def kill_in_launch(_launchers: Launchers, pid: int) -> None:
-    """Kills the worker while a processing element runs."""
-    elements = threads_of(pid, "vgc-pe")
-    until(lambda: any((thread / "stat").read_text().rsplit(")", 1)[1].split()[0] == "R" for thread in elements))
-    os.kill(pid, signal.SIGKILL)
+    """Kills the worker while a processing element is in a kernel's code."""
+    elements = [int(thread.name) for thread in threads_of(pid, "vgc-pe")]
+    with _traced(pid, elements):
+        until(lambda: any(_stops_in_kernel(pid, element) for element in elements))
 
 
 def at(step: Step) -> Callable[[Launchers, int], None]:
@@ -197,6 +249,7 @@ DEATHS: Final[dict[str, Callable[[Launchers, int], None]]] = {
     "before pop": kill_before_pop,
     "popped": at(Step.POPPED),
     "in compile": kill_in_compile,
+    "in copy": at(Step.COPYING),
     "in launch": kill_in_launch,
     "before used": at(Step.ANSWERED),
     "before call": at(Step.RETURNED),
@@ -211,14 +264,47 @@ def _address(pid: int) -> int | None:
     return next((int(line.split("-")[0], 16) for line in maps if MEMORY in line), None)
 
 
+def _read(pid: int, address: int, size_bytes: int) -> bytes:
+    with Path(f"/proc/{pid}/mem").open("rb") as memory:
+        memory.seek(address)
+        return memory.read(size_bytes)
+
+
+def _ptrace_read(thread: int, offset: int) -> int:
+    """Word of struct user of a stopped thread."""
+    ctypes.set_errno(0)
+    value = int(_libc.ptrace(_PEEKUSER, thread, offset, 0))
+    if number := ctypes.get_errno():
+        raise OSError(number, f"cannot read registers of thread {thread}: {os.strerror(number)}")
+    return value % (1 << 64)
+
+
 def _ptrace(request: int, thread: int, address: int = 0, data: int = 0) -> None:
     if _libc.ptrace(request, thread, address, data) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"ptrace request {request:#x} of thread {thread}: {os.strerror(number)}")
 
 
-def _wait(thread: int) -> int:
-    return os.waitpid(thread, _WALL)[1]
+def _halt(thread: int) -> None:
+    """Stops a traced thread that runs; it gets signals that come before."""
+    _ptrace(_INTERRUPT, thread)
+    while (status := os.waitpid(thread, _WALL)[1]) >> 16 != _EVENT_STOP:
+        assert os.WIFSTOPPED(status), f"thread {thread} ended with {status:#x}"
+        _ptrace(_CONT, thread, 0, os.WSTOPSIG(status))
+
+
+def _stops_in_kernel(pid: int, element: int) -> bool:
+    """Whether a traced processing element has been stopped in code that belongs to no file, as compiled kernels do."""
+    if Path(f"/proc/{pid}/task/{element}/stat").read_text().rsplit(")", 1)[1].split()[0] != "R":
+        return False
+    _halt(element)
+    place = _ptrace_read(element, _INSTRUCTION_POINTER)
+    for words in map(str.split, Path(f"/proc/{pid}/maps").read_text().splitlines()):
+        first, end = (int(word, 16) for word in words[0].split("-"))
+        if first <= place < end and "x" in words[1] and len(words) == 5:
+            return True
+    _ptrace(_CONT, element)
+    return False
 
 
 def _stopped_by_watch(thread: int) -> bool:

@@ -12,7 +12,7 @@ from tests.limits import HANGS_AFTER_S
 from tests.processes import launchers
 from tests.protocol.guest_host import guest_host, guest_variables
 from tests.waiting import until
-from tests.worker_death import GUEST, kill_all
+from tests.worker_death import GUEST, check_each_ended_once, kill_all
 
 
 def both_on(folder: Path) -> None:
@@ -46,6 +46,7 @@ def test_programs_go_on_wherever_their_worker_dies(tmp_path: Path) -> None:
                 assert rounds > 1
                 assert 1 <= recoveries <= kills
                 assert generation == kills + 1
+            check_each_ended_once(os.getpid())
         finally:
             for program in programs:
                 program.kill()

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from tests.fakes.attached import AttachedLink
 from tests.fakes.guest import REPOSITORY
-from tests.processes import children
+from tests.processes import descendants
 from tests.soak.host import PROBED, SoakHost
 
 MIB: Final = float(1 << 20)
@@ -59,21 +59,12 @@ def _entries(folder: Path) -> int:
     return sum(1 for _ in folder.iterdir())
 
 
-def descendants(pid: int) -> set[int]:
-    """Processes below a process."""
-    below: set[int] = set()
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for child in children(pid):
-            below |= {child, *descendants(child)}
-    return below
-
-
 def uses(host: SoakHost) -> Mapping[str, Use]:
     """Use of each part of the host that is there now."""
     named = {"keeper": host.keeper.pid, "daemon": host.daemon, "spare": host.spare, "centre": host.centre.pid}
     named["guests"] = os.getpid()
     found = {part: use_of(pid) for part, pid in named.items() if pid}
-    others = descendants(host.keeper.pid) - set(named.values())
+    others = set(descendants(host.keeper.pid)) - set(named.values())
     found["workers"] = sum((use_of(pid) for pid in others), NOTHING)
     return {part: use for part, use in found.items() if use.processes}
 

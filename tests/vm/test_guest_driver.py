@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import children
+from tests.processes import descendants
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools.common import REPOSITORY
@@ -248,9 +248,3 @@ def kill_workers(vgcd: Vgcd) -> None:
             os.kill(pid, signal.SIGKILL)
         for end in ends:
             select.select([end], [], [])
-
-
-def descendants(pid: int) -> list[int]:
-    """All descendants of a process's first thread."""
-    below = children(pid)
-    return below + [one for child in below for one in descendants(child)]
