@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,9 @@ FAST, SANITIZED, PYTHON = "fast", "sanitized", "python"
 PROGRAMS: Final = {FAST: "fast", SANITIZED: "fuzz"}
 FAST_PART: Final = 0.7
 SECONDS_PER_HOUR: Final = 3600
+SEEDED: Final = ("image", "lowering")
+"""Targets that also start from inputs which are made for them."""
+
 GRACE_S: Final = 300
 """After its time, a target finishes its input, and before it, it runs the corpus: more than this counts as a hang."""
 
@@ -44,6 +47,7 @@ class Target:
 TARGETS: Final = (
     Target("vring", 3),
     Target("dataplane", 6),
+    Target("image", 2),
     Target("ptx", 1),
     Target("lowering", 2, (SANITIZED,)),
     Target("pci", 1),
@@ -90,10 +94,10 @@ def parts_of(target: Target) -> tuple[float, ...]:
     return (FAST_PART, 1 - FAST_PART) if len(target.builds) > 1 else (1.0,)
 
 
-def built_by_make(runs: Iterable[Run]) -> list[Path]:
+def built_by_make(runs: Collection[Run]) -> list[Path]:
     """Paths of the programs that `runs` need, and of inputs that are made for them."""
     programs = [program_of(run) for run in runs if run.build != PYTHON]
-    seeds = [FOLDER / "seeds-lowering"] if FOLDER / "fuzz_lowering" in programs else []
+    seeds = [FOLDER / f"seeds-{name}" for name in SEEDED if any(run.target == name for run in runs)]
     return [*programs, *seeds]
 
 
@@ -101,7 +105,7 @@ def program_of(run: Run) -> Path:
     return FOLDER / f"{PROGRAMS[run.build]}_{run.target}"
 
 
-def build(runs: Iterable[Run]) -> None:
+def build(runs: Collection[Run]) -> None:
     paths = [os.path.relpath(path, SOURCES) for path in built_by_make(runs)]
     if paths and subprocess.run(["make", "-s", "-C", SOURCES, *paths], check=False).returncode != 0:
         die("the fuzzers cannot be built", hint="clang-19 needs libclang-rt-19-dev; `make setup` installs it")

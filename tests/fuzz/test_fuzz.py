@@ -22,8 +22,8 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 SECONDS: Final = 2
 PYTHON_SECONDS: Final = 1
-TARGETS: Final = ("vring", "dataplane", "ptx", "lowering", "pci", "driver")
-FAST: Final = ("vring", "dataplane", "ptx", "pci", "driver")
+TARGETS: Final = ("vring", "dataplane", "image", "ptx", "lowering", "pci", "driver")
+FAST: Final = ("vring", "dataplane", "image", "ptx", "pci", "driver")
 
 
 def fuzzer_runtime() -> Path | None:
@@ -127,6 +127,42 @@ PLANTED_BUGS: Final = {
         "vgc_line_wait(dp, req, close_now);",
         "close_now(dp, req);",
     ),
+    "relocation of any symbol": (
+        "image",
+        "vhost_backend/engines/cpu/loader.c",
+        "index >= loader->num_symbols",
+        "index == UINT32_MAX",
+    ),
+    "relocation of code": (
+        "image",
+        "vhost_backend/engines/cpu/loader.c",
+        "if (!is_writable(loader, entry->r_offset, sizeof(uint64_t)))",
+        "if (!is_writable(loader, entry->r_offset, 0) && part(loader, entry->r_offset, 8, 1) == NULL)",
+    ),
+    "name anywhere": (
+        "image",
+        "vhost_backend/engines/cpu/loader.c",
+        "const char *first = part(loader, offset, 1, 1);",
+        "const char *first = (const char *)loader->base + offset;",
+    ),
+    "table that points anywhere": (
+        "image",
+        "vhost_backend/engines/cpu/loader.c",
+        "if (!is_sound(loader, *image))",
+        "if (!is_sound(loader, *image) && (*image)->num_kernels > 1u << 16)",
+    ),
+    "lines of a section that is not in the file": (
+        "image",
+        "vhost_backend/engines/cpu/lines.c",
+        "if (offset > elf->file_size || size > elf->file_size - offset)",
+        "if (offset > elf->file_size)",
+    ),
+    "symbols that are not in the file": (
+        "image",
+        "vhost_backend/engines/cpu/symbols.c",
+        "return sections[i].sh_offset % 8 == 0 && is_in_file(elf, *symbols) && is_in_file(elf, *names);",
+        "return sections[i].sh_offset % 8 == 0 && is_in_file(elf, *names);",
+    ),
     "capability shorter than its registers": (
         "pci",
         "guest_driver/libvgc/src/virtio_areas.c",
@@ -180,10 +216,13 @@ def test_corpus_detects_a_planted_bug(tmp_path: Path, target: str, source: str, 
         "virtio_proto",
         "vhost_backend/dataplane",
         "vhost_backend/builtins",
+        "vhost_backend/engines/cpu",
+        "kernels/control",
+        "kernels/cpu/include",
         "guest_driver/libvgc",
         "tests/fuzz",
     ):
-        shutil.copytree(ROOT / folder, mirror / folder)
+        shutil.copytree(ROOT / folder, mirror / folder, ignore=shutil.ignore_patterns("build"))
     text = (mirror / source).read_text()
     assert text.count(sound) == 1, "the planted bug no longer fits the source"
     (mirror / source).write_text(text.replace(sound, planted))

@@ -118,6 +118,7 @@ def test_programs_in_c_are_built_and_run_from_their_corpora(folder: Path) -> Non
     command = fuzz.command_of(run)
 
     assert fuzz.built_by_make([run, Run("disk_cache", PYTHON, 1)]) == [folder / "fast_vring"]
+    assert fuzz.built_by_make([Run("image", FAST, 1)]) == [folder / "fast_image", folder / "seeds-image"]
     assert command[0] == str(folder / "fast_vring")
     assert command[-2:] == [str(folder / "found-vring"), str(fuzz.SOURCES / "corpus" / "vring")]
     assert "-max_total_time=5" in command

@@ -387,6 +387,8 @@ bool cpu_elf_writable(const struct cpu_elf *elf, uint32_t index, uint64_t *addre
 int cpu_elf_settle(const struct cpu_elf *elf, char *why);
 /* The program's image that has the address. False: none has it, or (with `is_signal`) programs come or go just now. */
 bool cpu_find_image(struct cpu_engine *engine, uint64_t address, bool is_signal, struct cpu_elf *elf);
+/* Copies a name that comes from an image, without what could confuse a terminal. */
+void cpu_copy_name(char *to, size_t size, const char *name);
 
 /* pe.c */
 int cpu_pes_start(struct cpu_engine *engine, char *why);

@@ -52,7 +52,5 @@ void cpu_describe_place(const struct cpu_pe *pe, uint64_t address, char text[CPU
 /* symbols.c; as vgc_cpu_program_function() */
 int cpu_elf_function(const struct cpu_elf *elf, uint32_t index, uint64_t *address, uint64_t *size,
                      char name[VGC_CPU_FUNCTION_NAME]);
-/* Copies a name that comes from an image, without what could confuse a terminal. */
-void cpu_copy_name(char *to, size_t size, const char *name);
 
 #endif

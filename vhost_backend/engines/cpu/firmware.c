@@ -34,6 +34,8 @@ static bool is_code(const struct cpu_elf *elf, const void *address)
 /* Reason why hooks cannot use the table, or NULL. Whether its functions work is found out by their self test. */
 static const char *find_fault(const struct cpu_elf *elf, const struct vgc_ctl_modules *modules, uint64_t size)
 {
+    if ((uintptr_t)modules % _Alignof(struct vgc_ctl_modules) != 0)
+        return "its table is not aligned";
     if (size != sizeof(*modules) || modules->abi != VGC_CTL_ABI || modules->bytes != sizeof(*modules))
         return "its table has another version of VGC_CTL_ABI";
     const void *const *functions = (const void *const *)&modules->block_begin;

@@ -295,14 +295,6 @@ bool cpu_code_range(const struct cpu_elf *elf, uint64_t *first, uint64_t *last)
     return false;
 }
 
-void cpu_copy_name(char *to, size_t size, const char *name)
-{
-    size_t length = 0;
-    for (; name[length] != '\0' && length < size - 1; length++)
-        to[length] = name[length] >= ' ' && name[length] <= '~' ? name[length] : '?';
-    to[length] = '\0';
-}
-
 void cpu_describe_place(const struct cpu_pe *pe, uint64_t address, char text[CPU_PLACE_TEXT])
 {
     char name[CPU_PLACE_TEXT - 24];
