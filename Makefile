@@ -91,7 +91,7 @@ drill: build  ## kill, stop and slow down a host's processes while three guests 
 	$(PYTHON) -m tests.drill --faults $(or $(FAULTS),200) --seed $(or $(SEED),0)
 
 .PHONY: fuzz
-fuzz: build  ## all fuzzers in turn, for HOURS=0.1 in all; make nightly runs them for 4 hours
+fuzz: build  ## all fuzzers, for HOURS=0.1 in all, one on each processor at a time; make nightly runs them for 4 hours
 	$(PYTHON) -m tools.fuzz --hours $(or $(HOURS),0.1)
 
 .PHONY: test-asan

@@ -1,6 +1,6 @@
-"""Fuzzing campaign: runs all fuzzers in turn, each for its part of the time, and prints a table of what they did.
+"""Fuzzing campaign: runs all fuzzers, each for its part of the time, and prints a table of what they did.
 
-``python -m tools.fuzz [--hours H] [TARGET ...]``. Targets of tests/fuzz/Makefile run without sanitizers, which is fast, and
+``python -m tools.fuzz [--hours H] [--jobs N] [TARGET ...]``. Each processor has a fuzzer of its own, one after another. Targets of tests/fuzz/Makefile run without sanitizers, which is fast, and
 then with them, from the committed corpus and what earlier campaigns have found; those in Python run by
 ``python -m tests.fuzz.mutation``. Inputs that end a target stay in ``build/fuzz``, as do the targets' outputs
 (``log-...``). The exit status is 1 if a target failed or cannot be built.
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ FAST, SANITIZED, PYTHON = "fast", "sanitized", "python"
 PROGRAMS: Final = {FAST: "fast", SANITIZED: "fuzz"}
 FAST_PART: Final = 0.7
 SECONDS_PER_HOUR: Final = 3600
+MAX_JOBS: Final = 1024
 SEEDED: Final = ("image", "lowering")
 """Targets that also start from inputs which are made for them."""
 
@@ -45,15 +47,15 @@ class Target:
 
 
 TARGETS: Final = (
-    Target("vring", 3),
-    Target("dataplane", 6),
-    Target("image", 2),
+    Target("vring", 4),
+    Target("dataplane", 7),
+    Target("image", 4),
     Target("ptx", 1),
     Target("lowering", 2, (SANITIZED,)),
     Target("pci", 1),
-    Target("driver", 2),
+    Target("driver", 3),
     Target("worker_link", 1, (PYTHON,)),
-    Target("control_frames", 2, (PYTHON,)),
+    Target("control_frames", 1, (PYTHON,)),
     Target("configuration", 1, (PYTHON,)),
     Target("disk_cache", 1, (PYTHON,)),
 )
@@ -77,6 +79,13 @@ class Outcome:
     elapsed_s: float
     corpus: int
     failed: bool
+
+
+def all_carried_out(runs: Sequence[Run], jobs: int) -> list[Outcome]:
+    """Carries out all runs, `jobs` at a time, long ones first, so that all end at about the same time."""
+    with ThreadPoolExecutor(jobs) as pool:
+        begun = {run: pool.submit(carry_out, run) for run in sorted(runs, key=lambda run: -run.seconds)}
+        return [begun[run].result() for run in runs]
 
 
 def planned(targets: Iterable[Target], seconds: float) -> list[Run]:
@@ -183,19 +192,26 @@ def corpus_in(output: str) -> int:
 
 def table_of(outcomes: Sequence[Outcome]) -> str:
     """Table with a row per run, and their sums."""
-    rows = [("target", "build", "runs", "runs/s", "corpus", "crashes")]
+    rows = [("target", "build", "seconds", "runs", "runs/s", "corpus", "crashes")]
     rows += [
-        (each.run.target, each.run.build, *rate(each.runs, each.elapsed_s), f"{each.corpus:,}", str(int(each.failed)))
+        (
+            each.run.target,
+            each.run.build,
+            *figures(each.runs, each.elapsed_s),
+            f"{each.corpus:,}",
+            str(int(each.failed)),
+        )
         for each in outcomes
     ]
     runs, elapsed_s = sum(each.runs for each in outcomes), sum(each.elapsed_s for each in outcomes)
-    rows.append(("all", "", *rate(runs, elapsed_s), "", str(sum(each.failed for each in outcomes))))
+    rows.append(("all", "", *figures(runs, elapsed_s), "", str(sum(each.failed for each in outcomes))))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(line_of(row, widths) for row in rows)
 
 
-def rate(runs: int, elapsed_s: float) -> tuple[str, str]:
-    return f"{runs:,}", f"{runs / elapsed_s:,.0f}" if elapsed_s > 0 else "0"
+def figures(runs: int, elapsed_s: float) -> tuple[str, str, str]:
+    """Seconds, runs, and runs per second."""
+    return f"{elapsed_s:,.0f}", f"{runs:,}", f"{runs / elapsed_s:,.0f}" if elapsed_s > 0 else "0"
 
 
 def line_of(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -213,20 +229,29 @@ def hours(text: str) -> float:
     return value
 
 
+def jobs(text: str) -> int:
+    value = int(text)
+    if not 0 < value <= MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"{text} fuzzers at a time; allowed: 1 to {MAX_JOBS}")
+    return value
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     names = [target.name for target in TARGETS]
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(names)} (default: all)")
     parser.add_argument("--hours", type=hours, default=0.1, help="for all in all, fractions included (default: 0.1)")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--jobs", type=jobs, default=cores, help=f"fuzzers that run at a time (default: {cores})")
     options = parser.parse_args(arguments)
     for name in options.targets:
         if name not in names:
             parser.error(f"no target is called {name}; allowed: {', '.join(names)}")
     chosen = [target for target in TARGETS if not options.targets or target.name in options.targets]
-    runs = planned(chosen, options.hours * SECONDS_PER_HOUR)
+    runs = planned(chosen, options.hours * SECONDS_PER_HOUR * options.jobs)
     FOLDER.mkdir(parents=True, exist_ok=True)
     build(runs)
-    outcomes = [carry_out(run) for run in runs]
+    outcomes = all_carried_out(runs, options.jobs)
     sys.stdout.write(f"{table_of(outcomes)}\n")
     return int(any(each.failed for each in outcomes))
 

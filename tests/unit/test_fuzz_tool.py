@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -59,10 +61,10 @@ def test_table_has_rates_and_sums() -> None:
     ]
 
     assert [line.split() for line in fuzz.table_of(outcomes).splitlines()] == [
-        ["target", "build", "runs", "runs/s", "corpus", "crashes"],
-        ["vring", "fast", "3,000", "1,500", "7", "0"],
-        ["pci", "sanitized", "500", "500", "1", "1"],
-        ["all", "3,500", "1,167", "1"],
+        ["target", "build", "seconds", "runs", "runs/s", "corpus", "crashes"],
+        ["vring", "fast", "2", "3,000", "1,500", "7", "0"],
+        ["pci", "sanitized", "1", "500", "500", "1", "1"],
+        ["all", "3", "3,500", "1,167", "1"],
     ]
 
 
@@ -78,14 +80,49 @@ def test_a_crash_fails_the_campaign_and_says_how_to_repeat_it(
     assert "bad, python: ERROR: bad: it broke; output: " in said
     assert f"repeat with: {shlex.join([*fuzz.python_command('bad'), '/x/crash-bad-1'])}\n" in said
     rows = [line.split() for line in said.splitlines()]
-    assert ["bad", "python", "0", "0", "0", "1"] in rows
-    assert [row[2] for row in rows if row[:2] == ["good", "python"]] == ["5,000"]
+    assert [row[3:] for row in rows if row[:2] == ["bad", "python"]] == [["0", "0", "0", "1"]]
+    assert [row[3] for row in rows if row[:2] == ["good", "python"] and len(row) > 3] == ["5,000"]
 
 
 def test_a_campaign_without_crashes_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, {"good": f"printf '%s' '{STATISTICS}'"})
 
     assert fuzz.main([]) == 0
+
+
+def test_each_job_has_the_time_of_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned_s: list[float] = []
+    play(monkeypatch, {"one": "true", "other": "true"})
+    plan = fuzz.planned
+
+    def noted(targets: Iterable[Target], seconds: float) -> list[Run]:
+        planned_s.append(seconds)
+        return plan(targets, seconds)
+
+    monkeypatch.setattr(fuzz, "planned", noted)
+
+    assert fuzz.main(["--hours", "0.5", "--jobs", "3"]) == 0
+    assert planned_s == [5400]
+
+
+def test_targets_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        os.mkfifo(tmp_path / name)
+    meet = {
+        "one": f"echo > {tmp_path / 'left'}; read _ < {tmp_path / 'right'}",
+        "other": f"read _ < {tmp_path / 'left'}; echo > {tmp_path / 'right'}",
+    }
+    play(monkeypatch, meet)
+
+    assert fuzz.main(["--jobs", "2"]) == 0
+
+
+@pytest.mark.parametrize("argument", ["0", "-1", "1025"])
+def test_number_of_jobs_is_bounded(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        fuzz.main([f"--jobs={argument}"])
+    assert refused.value.code == 2
+    assert "allowed: 1 to 1024" in capsys.readouterr().err
 
 
 def test_a_target_that_hangs_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
