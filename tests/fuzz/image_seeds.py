@@ -22,6 +22,12 @@ PROGRAM, PROGRAM_AT, FIRMWARE = (bytes([how, *bytes(7)]) for how in range(3))
 PACKED_CODE_BYTES: Final = 16
 EMPTY: Final = 'extern "C" __global__ void f() {}'
 CLUSTERS: Final = 'extern "C" __global__ void __cluster_dims__(2, 2, 1) f(int *p) { *p = 1; }'
+THREADS: Final = """
+__device__ __noinline__ int own(int n) { return n < 2 ? threadIdx.x : own(n - 1) + own(n - 2); }
+extern "C" __global__ void owns(int *p, int n) { p[threadIdx.x] = own(n); }
+"""
+"""It imports the thread-local variable of the runtime."""
+
 SOURCE: Final = """
 __device__ int counts[4] = {1, 2, 3, 4};
 __constant__ float scale = 2;
@@ -93,6 +99,7 @@ def images() -> Iterator[tuple[str, bytes, bytes]]:
     named = {"symbols": "on"}
     yield "empty", PROGRAM, compile_image(EMPTY)[0]
     yield "clusters", PROGRAM, compile_image(CLUSTERS)[0]
+    yield "threads", PROGRAM, compile_image(THREADS)[0]
     yield "sums", PROGRAM, compile_image(SOURCE, ("-lineinfo",), named)[0]
     yield "sums-at", PROGRAM_AT, compile_image(SOURCE, ("-lineinfo",), named)[0]
     yield "checked", PROGRAM, compile_image(SOURCE, ("--memcheck", "--initcheck", "--leak-check"))[0]

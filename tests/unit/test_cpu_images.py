@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
+from tests.fuzz.image_seeds import THREADS
 from tests.unit.cpu_rig import compile_image, rig
 from vhost_backend.engines.base import ProgramError
 from vhost_backend.errors import EngineError
@@ -202,6 +203,17 @@ def test_a_broken_image_is_refused(change: Change, reason: str) -> None:
     change(image)
     with rig(pes=1) as gpu, pytest.raises(ProgramError, match=f"the image {reason}"):
         gpu.load_image(bytes(image.bytes))
+
+
+def test_an_image_with_a_thread_local_variable_of_its_own_is_refused() -> None:
+    contents = bytearray(compile_image(THREADS)[0])
+    place = contents.index(b"vgc_cpu_current")
+    contents[place : place + 3] = b"own"
+    with (
+        rig(pes=1) as gpu,
+        pytest.raises(ProgramError, match="the image has the thread-local variable own_cpu_current"),
+    ):
+        gpu.load_image(bytes(contents))
 
 
 def test_firmware_whose_table_is_not_aligned_is_refused() -> None:
