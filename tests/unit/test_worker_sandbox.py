@@ -25,6 +25,7 @@ from vhost_backend.sandbox.spawn import WORKER_ENVIRONMENT, worker_command
 from vhost_backend.sandbox.terms import SandboxMode
 
 PROGRAM = Path(__file__).with_name("walled_in.py")
+NEEDS = "[0, 0] 1 b'__global__' [10] 42"
 
 
 @dataclass
@@ -201,7 +202,16 @@ def test_directory_opened_before_is_closed() -> None:
 
 
 def test_everything_that_the_worker_needs_is_present() -> None:
-    assert attempt("needs") == "[0, 0] 1 b'__global__' [10] 42"
+    assert attempt("needs") == NEEDS
+
+
+def test_daemon_whose_files_are_its_own_by_default_has_workers() -> None:
+    """The shipped unit sets such a umask; workers have users of their own."""
+    before = os.umask(0o077)
+    try:
+        assert attempt("needs") == NEEDS
+    finally:
+        os.umask(before)
 
 
 # ---- exceptions for an engine with a driver -------------------------------------------------------

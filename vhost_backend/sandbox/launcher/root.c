@@ -169,6 +169,7 @@ static void make_links(const struct vgc_options *options)
 
 void vgc_enter_root(const struct vgc_options *options)
 {
+    (void)umask(022); /* whatever the daemon's is: other users are to get through the folders that are made here */
     enter_scratch_root();
     mount_tmpfs(NEW_ROOT, "mode=0755,size=1m", 0);
     make_links(options);
