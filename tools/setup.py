@@ -42,6 +42,7 @@ PACKAGES: Final = {
     "dpkg": "unpacks the guest's packages",
     "debian-archive-keyring": "authenticates the guest's packages",
     "ca-certificates": "pip",
+    "systemd": "tests of the shipped unit",
     "uidmap": "tests of a daemon that is not root",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {

@@ -98,6 +98,10 @@ def _parser() -> argparse.ArgumentParser:
             metavar="DIR",
             help="folder that systemd has made for the service (default: %(default)s)",
         )
+        if act is _end:
+            order.add_argument(
+                "--if-stopped", metavar="UNIT", help="only if systemd is stopping this unit, and not to start it again"
+            )
         order.set_defaults(command=act)
     check = commands.add_parser("check-config", help="check a configuration file")
     check.add_argument("file", type=Path, metavar="FILE", help="a configuration, as for `vgcd run`")
@@ -189,7 +193,7 @@ def _single(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     keeper = Keeper.of_environment(os.environ)
     with contextlib.ExitStack() as lease:
-        prepared = None if keeper is None else _prepared(arguments.config, lease)
+        prepared = None if keeper is None or keeper.is_first else _prepared(arguments.config, lease)
         kept = {} if keeper is None else _kept(keeper)
         roll = restored(kept) or Roll(configuration.load(arguments.config))
         config = roll.config()
@@ -210,11 +214,17 @@ def _replace(arguments: argparse.Namespace) -> int:
     if answer.startswith("serving"):
         print(f"vgcd {VERSION} serves, process {answer.partition(' ')[2]}")
         return 0
-    raise VgcError("the running vgcd could not be replaced, and goes on; its log says why")
+    raise VgcError(service.REFUSED)
 
 
 def _end(arguments: argparse.Namespace) -> int:
-    if _answered(service.finish(arguments.runtime / service.SOCKET), arguments.runtime):
+    unit = arguments.if_stopped
+    if unit is not None and not service.is_stopped(unit):
+        return 0
+    answer = service.finish(arguments.runtime / service.SOCKET)
+    if answer is None and unit is not None:  # it has ended already
+        return 0
+    if _answered(answer, arguments.runtime):
         raise VgcError("the running vgcd did not end")
     return 0
 
@@ -254,7 +264,7 @@ def _prepared(file: Path, lease: contextlib.ExitStack) -> _Prepared | None:
     launch.missing_feature()
     launch.missing_feature(proc=True)
     server.import_modules(config)
-    return _Prepared(config, Capacity.of_host(), Housing.open(config, lease))
+    return _Prepared(config, Capacity.of_host(), Housing.tried(config, lease))
 
 
 def _serve(
@@ -275,9 +285,11 @@ def _serve(
     check = partial(_checked, capacity)  # later this process keeps off cores that VMs have for their own
     check(config)
     with contextlib.ExitStack() as lease:
-        offered = Housing.open(config, lease) if prepared is None else prepared.housing
-        if keeper is not None and kept is not None:
-            offered = offered.go_on(keeper, kept, lease)
+        if keeper is None or kept is None:
+            offered = Housing.open(config, lease)
+        else:
+            tried = Housing.tried(config, lease) if prepared is None else prepared.housing
+            offered = tried.go_on(config, keeper, kept, lease)
         compiler = compile_service(replace(config, vms=()))
 
         def house(vm: VmConfig, own: contextlib.ExitStack) -> VmConfig:
@@ -305,6 +317,10 @@ def _serve(
             kept=kept,
         )
         program.run(daemon)
+    if keeper is not None and keeper.is_lost:
+        raise HostError(
+            "the keeper has ended, and the connections to QEMU with it", "start vgcd again, and then the VMs"
+        )
     return 0
 
 

@@ -485,12 +485,11 @@ class Manager:
         self.environment = {"NOTIFY_SOCKET": str(folder / "notices"), "RUNTIME_DIRECTORY": str(self.runtime)}
         self.main = 0
 
-    def wait_ready(self, count: int = 1) -> None:
-        """Waits for so many notices that the service is ready, and takes the main process of the last."""
-        for _ in range(count):
-            words = dict(line.split("=") for line in self._notices.recv(1000).decode().splitlines())
-            assert words["READY"] == "1"
-            self.main = int(words["MAINPID"])
+    def hear(self) -> dict[str, str]:
+        """The next notice, of which the main process counts."""
+        words = dict(line.split("=", 1) for line in self._notices.recv(1000).decode().splitlines())
+        self.main = int(words["MAINPID"])
+        return words
 
     def stop(self) -> None:
         os.kill(self.main, signal.SIGTERM)
@@ -516,7 +515,7 @@ class Manager:
 def test_service_is_restarted_under_a_guest_that_computes_and_ended_for_good(tmp_path: Path) -> None:
     manager = Manager(tmp_path)
     with kept_vgcd(tmp_path, environment=manager.environment) as host:
-        manager.wait_ready()
+        assert manager.hear()["READY"] == "1"
         assert manager.main == host.daemon
         with AttachedLink(tmp_path / "a", num_queues=4) as link:
             link.wait_ready()
@@ -533,10 +532,11 @@ def test_service_is_restarted_under_a_guest_that_computes_and_ended_for_good(tmp
                     for _ in range(3):
                         host.wait_for("spare_ready", host.count("serving"))
                         manager.stop()
-                        manager.wait_ready()  # the spare has taken over
+                        assert "READY" not in manager.hear(), "the spare has taken over; the start goes on"
                         ran = manager.run("run", "--config", tmp_path / "vgcd.yaml")
                         assert (ran.returncode, ran.stderr) == (0, "")
-                        manager.wait_ready(2)  # the program on disk has, and the one that was run says so, too
+                        assert "READY" not in manager.hear(), "the program on disk has"
+                        assert manager.hear()["READY"] == "1", "the one that was run says so"
                         assert manager.main == host.daemon
                 assert not failed
                 assert list(total.get()) == [done]

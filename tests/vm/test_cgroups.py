@@ -53,5 +53,8 @@ def test_limits_hold_at_the_top_of_the_tree_and_in_a_delegated_group(guest: Gues
         assert seen[place] == HELD
         assert slow_s < 1.5, "a fifth of a processor for 2 s"
     assert seen["left"] == []
+    assert seen["kept free"].startswith("/sys/fs/cgroup/vgcd-"), (
+        "a service with processes in its own group can be restarted"
+    )
     assert seen["group"] == "/sys/fs/cgroup/vgcd.service (version 2)"
     assert seen["own"] == "0::/vgcd.service/daemon"

@@ -1,7 +1,8 @@
 """The daemon's own control group, which holds those of its VMs: found or made on the host that there is.
 
-Where the daemon is a service to which systemd has delegated its group, all is done in there. A daemon of root's without
-that makes a group at the top of the tree, or in the tree of each controller where the host has version 1.
+Where the daemon is a service to which systemd has delegated its group, all is done in there, if systemd starts it in a group
+within that (``DelegateSubgroup=``). A daemon of root's without that makes a group at the top of the tree, or in the tree of
+each controller where the host has version 1.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class Home:
         """Removes the group; only after all processes in it have ended."""
         if self._locks:
             self.group.remove()
+            for folder in dict.fromkeys(self._folders.values()):
+                _sweep(folder.parent)  # of spare daemons that were killed
         for fd in self._locks:
             os.close(fd)
         self._locks.clear()
@@ -116,9 +119,15 @@ def _home_v2() -> Home:
         raise HostError(f"version 2 has no {', '.join(sorted(missing))} in {mount.point}")
     own = mount.folder(_own_paths()[""])
     delegated = None if own is None else _delegated(own, mount.point)
-    if delegated is not None:
-        return Home(V2(), _all_in(_emptied(delegated)))
-    return _made(V2(), _all_in(mount.point))
+    if delegated is not None and delegated != own:
+        return Home(V2(), _all_in(delegated))
+    # Once groups in it have limits, no process can join a group itself: systemd could not start the service again.
+    try:
+        return _made(V2(), _all_in(mount.point))
+    except OSError:
+        if delegated is None:
+            raise
+    return Home(V2(), _all_in(_emptied(delegated)))
 
 
 def _all_in(folder: Path) -> Folders:
@@ -139,9 +148,8 @@ def _delegated(own: Path, top: Path) -> Path | None:
 
 def _emptied(folder: Path) -> Path:
     """Moves this process out of the group itself, which may have no processes while groups in it have limits."""
-    if str(os.getpid()) in (folder / PROCESSES).read_text().split():
-        (folder / _DAEMON).mkdir(exist_ok=True)
-        write(folder / _DAEMON / PROCESSES, os.getpid())
+    (folder / _DAEMON).mkdir(exist_ok=True)
+    write(folder / _DAEMON / PROCESSES, os.getpid())
     return folder
 
 

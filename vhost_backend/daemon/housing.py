@@ -52,32 +52,43 @@ class Housing:
 
         :raise HostError: the configuration demands what the host does not have.
         """
+        offered = cls.tried(config, lease)
+        return replace(offered, home=offered.home_in(config, None, lease))
+
+    @classmethod
+    def tried(cls, config: DaemonConfig, lease: contextlib.ExitStack) -> Self:
+        """Finds all that `open` does but the control group, of which it only tries whether there can be one: `go_on` follows."""
         cores = CorePool(os.sched_getaffinity(0))
         lease.enter_context(cores.watched(lambda: _keep_off_others(cores)))
-        home, why = _home(config, lease)
-        return cls(_users(config), home, cores, no_home=why)
+        return cls(_users(config), None, cores, no_home=_missing_home(config))
 
-    def go_on(self, keeper: Keeper, kept: MutableMapping[str, Kept], lease: contextlib.ExitStack) -> Self:
+    def go_on(
+        self, config: DaemonConfig, keeper: Keeper, kept: MutableMapping[str, Kept], lease: contextlib.ExitStack
+    ) -> Self:
         """The offer with the control group in which an earlier daemon has housed its VMs, which `lease` gives back.
 
         `kept`: what that daemon has left, out of which this takes the group. The next daemon finds it with the keeper.
+
+        :raise HostError: no earlier daemon has left one, and the host lets us make none any more.
         """
-        if self.home is None:
+        there = _left_home(kept)
+        home = self.home_in(config, there, lease)
+        if home is None:
             return self
-        home = self.home
-        if (entry := kept.pop(_HOME, None)) is not None:
-            record = unpack(entry.blob, HomeRecord)
-            fds = [kept.pop(f"{_HOME}/{name}").fd for name in sorted(below(kept, _HOME))]
-            there = Home.taken_over(record.version, record.folders, [fd.release() for fd in fds if fd is not None])
-            if there is not None and there.place != home.place:
-                home.close()
-                lease.callback(there.close)
-                home = there
         version, folders = home.place
         changes: list[Change] = [Put(_HOME, pack(HomeRecord(version, folders)))]
         changes += [Put(f"{_HOME}/{number}", fd=Fd(os.dup(fd))) for number, fd in enumerate(home.locks)]
         keeper.commit(changes)
-        return replace(self, home=home, left=set() if entry is None else home.group.children())
+        return replace(self, home=home, left=set() if home is not there else home.group.children())
+
+    def home_in(self, config: DaemonConfig, there: Home | None, lease: contextlib.ExitStack) -> Home | None:
+        """The group that is there, or a new one, which `lease` removes; None: the host has none, or they are off."""
+        if there is None and (config.cgroups == "off" or self.no_home):
+            return None
+        home = there or cgroups.find()
+        lease.callback(home.close)
+        log.get_logger().info("cgroups", group=str(home))
+        return home
 
     def house(self, vm: VmConfig, lease: contextlib.ExitStack) -> VmConfig:
         """Gives a VM its quarters, which `lease` gives back.
@@ -174,20 +185,28 @@ def _users(config: DaemonConfig) -> UserRange | None:
         return None
 
 
-def _home(config: DaemonConfig, lease: contextlib.ExitStack) -> tuple[Home | None, str]:
-    """The daemon's own group, which `lease` removes, or the reason why this host has none; "" if they are off.
+def _missing_home(config: DaemonConfig) -> str:
+    """Reason why this host has no control group for the daemon; "" if there can be one, or they are off.
 
     :raise HostError: the configuration requires control groups, and this host does not let us have them.
     """
     if config.cgroups == "off":
-        return None, ""
+        return ""
     try:
-        home = cgroups.find()
+        cgroups.find().close()
     except HostError as error:
         if config.cgroups == "required":
             raise
         log.get_logger().warning("cgroups_missing", means=_NO_CGROUPS, why=str(error))
-        return None, error.text
-    lease.callback(home.close)
-    log.get_logger().info("cgroups", group=str(home))
-    return home, ""
+        return error.text
+    return ""
+
+
+def _left_home(kept: MutableMapping[str, Kept]) -> Home | None:
+    """The control group that an earlier daemon has left, taken out of `kept`; None: it has left none, or it is gone."""
+    entry = kept.pop(_HOME, None)
+    if entry is None:
+        return None
+    record = unpack(entry.blob, HomeRecord)
+    fds = [kept.pop(f"{_HOME}/{name}").fd for name in sorted(below(kept, _HOME))]
+    return Home.taken_over(record.version, record.folders, [fd.release() for fd in fds if fd is not None])

@@ -20,6 +20,7 @@ from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.keeper.notices import notify
 from vhost_backend.log import get_logger
 from vhost_backend.sockets import receive_with_fds
+from virtio_proto.version import VERSION
 
 RECORD_VERSION: Final = 2
 """Version of what this program leaves with the keeper, and of what it takes from there."""
@@ -117,6 +118,8 @@ class Keeper:
         self._exits: dict[int, Callable[[int], None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_end: Callable[[], object] = lambda: None
+        self.is_lost = False
+        """The keeper has ended before this process."""
         self.pid = os.getppid()
         """Process of the keeper, which is the daemon's parent."""
 
@@ -136,6 +139,11 @@ class Keeper:
         sock = socket.socket(fileno=int(number))
         sock.set_inheritable(False)
         return cls(sock, there)
+
+    @property
+    def is_first(self) -> bool:
+        """True if no daemon has been here before."""
+        return self._version is None
 
     # ---- taking over -----------------------------------------------------------------------------
 
@@ -178,10 +186,14 @@ class Keeper:
         self._loop.add_reader(self._sock, self.hear)
 
     def ready(self) -> None:
-        """Says that VMs are served: a spare may be started. A service manager takes this process for the service's main one."""
-        self._send(_Type.READY)
-        if not notify(f"MAINPID={os.getpid()}\nREADY=1"):
+        """Says that VMs are served: a spare may be started. A service manager takes this process for the service's main one.
+
+        It counts the service as started by the first daemon; by another, only once the program that it has run says so.
+        """
+        started = "\nREADY=1" if self.is_first else ""
+        if not notify(f"MAINPID={os.getpid()}\nSTATUS=vgcd {VERSION} serves{started}"):
             get_logger().warning("systemd_not_told")
+        self._send(_Type.READY)  # now the program that a service manager has run speaks
 
     def end(self) -> None:
         """Says that this process ends on purpose, and all that is kept with it. Only the first call counts."""
@@ -260,6 +272,7 @@ class Keeper:
         except (SystemExit, OSError):
             if self._loop is not None:
                 self._loop.remove_reader(self._sock)
+            self.is_lost = True
             get_logger().error("keeper_lost", means="its connections to QEMU are gone, and vgcd ends")
             self._on_end()
             return

@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -78,10 +79,20 @@ static void end_idle(struct daemon *daemon)
     *daemon = (struct daemon){.sock = -1};
 }
 
+/* Removes the socket that the service was found by. */
+static void close_listener(void)
+{
+    struct sockaddr_un address = {0};
+    socklen_t size = sizeof(address) - 1;
+    if (listener >= 0 && getsockname(listener, (struct sockaddr *)&address, &size) == 0 && address.sun_path[0] != '\0')
+        (void)unlink(address.sun_path);
+}
+
 _Noreturn static void leave(int status)
 {
     end_idle(&following);
     end_idle(&candidate);
+    close_listener();
     exit(status);
 }
 
@@ -163,6 +174,14 @@ static void put_in_charge(struct daemon *daemon)
 
 static void replace(void);
 
+/* Has a daemon end on purpose: one that serves takes sockets and groups of its own along. */
+static void stop(struct daemon *daemon, int number)
+{
+    struct vgc_keep_head order = {.type = VGC_KEEP_STOP};
+    if (!daemon->serves || !packet_send(daemon->sock, order, NULL, NULL, NULL, 0))
+        (void)kill(daemon->pid, number);
+}
+
 /* ---- who wait for another daemon ------------------------------------------------------------------------------ */
 
 static void answer_clients(const char *word, pid_t pid)
@@ -177,6 +196,11 @@ static void answer_clients(const char *word, pid_t pid)
         (void)close(clients[i]);
         clients[i] = -1;
     }
+}
+
+static void refuse_clients(void)
+{
+    answer_clients("refused", active.pid);
 }
 
 /* ---- what daemons say ----------------------------------------------------------------------------------------- */
@@ -257,7 +281,9 @@ static void on_ready(struct daemon *daemon)
 {
     daemon->serves = has_served = wants_following = true;
     failures = 0;
-    if (replaces_later) {
+    if (is_ending) {
+        stop(daemon, SIGTERM);
+    } else if (replaces_later) {
         replaces_later = false;
         replace();
     } else if (candidate.pid == 0) {
@@ -307,7 +333,7 @@ static void on_active_end(int status)
     hear(&active);
     bool did_serve = active.serves, ends = active.ends;
     forget(&active);
-    if (is_ending || ends || (!has_served && !relay_any()))
+    if (ends || (!has_served && !relay_any()) || (is_ending && !did_serve))
         leave(exit_code(status));
     if (!following.takes_over)
         keeper_say("vgcd has ended (%s %d); the next one takes over", WIFEXITED(status) ? "exit code" : "signal",
@@ -345,7 +371,7 @@ static void on_candidate_end(int status)
     forget(&candidate);
     keeper_say("the new vgcd did not start (%s %d); the present one goes on",
                WIFEXITED(status) ? "exit code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    answer_clients("refused", 0);
+    refuse_clients();
 }
 
 static void reap(void)
@@ -377,17 +403,20 @@ static void replace(void)
     if (candidate.pid > 0)
         keeper_say("vgcd is being replaced already");
     else if (!start(&candidate, true))
-        answer_clients("refused", 0);
+        refuse_clients();
 }
 
 static void finish(int number)
 {
     is_ending = true;
-    if (active.pid == 0)
+    end_idle(&candidate);
+    if (active.pid == 0 && !has_served)
         leave(0);
-    struct vgc_keep_head stop = {.type = VGC_KEEP_STOP};
-    if (!active.serves || !packet_send(active.sock, stop, NULL, NULL, NULL, 0))
-        (void)kill(active.pid, number);
+    if (active.pid == 0 || (has_served && !active.serves))
+        return; /* the next daemon ends once it serves: sockets and groups are there, which it takes along */
+    if (!following.has_loaded)
+        end_idle(&following);
+    stop(&active, number);
 }
 
 static void take_client(void)
@@ -408,7 +437,7 @@ static void take_client(void)
         else if (order == VGC_KEEP_REPLACE)
             replace();
         else
-            answer_clients("refused", 0);
+            refuse_clients();
         return;
     }
     (void)close(client);
@@ -439,7 +468,7 @@ static void read_signals(int signals)
 
 static void start_what_is_due(void)
 {
-    if (is_ending || now_ms() < start_at_ms)
+    if (now_ms() < start_at_ms)
         return;
     if (active.pid == 0) {
         if (following.has_loaded)
@@ -448,7 +477,7 @@ static void start_what_is_due(void)
             (void)delay_start(failures++);
         return; /* a spare that loads still will be promoted */
     }
-    if (wants_following && active.serves && following.pid == 0) {
+    if (wants_following && active.serves && following.pid == 0 && !is_ending) {
         wants_following = false;
         if (!start(&following, false)) {
             wants_following = true;
@@ -460,9 +489,10 @@ static void start_what_is_due(void)
 static int wait_ms(void)
 {
     bool can_promote = active.pid == 0 && following.has_loaded;
-    bool has_to_start = can_promote || (following.pid == 0 && (active.pid == 0 || (active.serves && wants_following)));
+    bool wants_spare = active.serves && wants_following && !is_ending;
+    bool has_to_start = can_promote || (following.pid == 0 && (active.pid == 0 || wants_spare));
     int64_t left = start_at_ms - now_ms();
-    if (!has_to_start || is_ending)
+    if (!has_to_start)
         return -1;
     return left <= 0 ? 0 : (int)left;
 }

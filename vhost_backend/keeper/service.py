@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
+from vhost_backend.errors import HostError
 from vhost_backend.keeper import PROGRAM
 from vhost_backend.keeper.notices import notify
 
 SOCKET: Final = "keeper"
+REFUSED: Final = "the running vgcd could not be replaced, and goes on; its log says why"
 DEFAULT_FOLDER: Final = Path("/run/vgcd")
 _LISTEN_VARIABLE: Final = "VGC_KEEPER_LISTEN"
 _REPLACE: Final = b"r"
@@ -40,7 +43,9 @@ def ask(order: bytes, path: Path) -> str | None:
 
 
 def replace(path: Path) -> str | None:
-    """Has the program that is on disk take over; the answer is "serving PID" or "refused", otherwise as of `ask`."""
+    """Has the program that is on disk take over; the answer is "serving PID", or "refused PID" with the process of the vgcd that
+    goes on; otherwise as of `ask`.
+    """
     return ask(_REPLACE, path)
 
 
@@ -66,11 +71,28 @@ def _become_keeper() -> NoReturn:
 
 def _on_replaced(answer: str) -> int:
     word, _, pid = answer.partition(" ")
-    if word != "serving":
-        print("vgcd: the running vgcd could not be replaced, and goes on; its log says why", file=sys.stderr)  # noqa: T201
-        return 1
-    notify(f"MAINPID={pid}\nREADY=1")
-    return 0
+    if word == "serving":
+        notify(f"MAINPID={pid}\nREADY=1")
+        return 0
+    print(f"vgcd: {REFUSED}", file=sys.stderr)  # noqa: T201
+    if pid:  # the service runs on as it was
+        notify(f"MAINPID={pid}\nREADY=1\nSTATUS={REFUSED}")
+    return 1
+
+
+def is_stopped(unit: str) -> bool:
+    """True if systemd is about to stop a unit for good: it is not to be started again, as in a restart.
+
+    :raise HostError: systemd does not say.
+    """
+    argv = ("systemctl", "list-jobs", "--no-legend", "--plain", unit)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise HostError(f"{' '.join(argv)}: {why}", "`vgcd end` without --if-stopped ends the VMs' devices") from error
+    jobs = (line.split() for line in done.stdout.splitlines())
+    return any(job[1:3] == [unit, "stop"] for job in jobs)
 
 
 def _listen(path: Path) -> None:

@@ -66,7 +66,7 @@ struct vgc_keep_op {
 };
 
 /* Orders that a client of the keeper's socket sends, a byte each. It is answered with a line: "serving PID" once the
- * daemon serves that was asked for, or "refused". */
+ * daemon serves that was asked for, or "refused PID" with the process of the one that goes on. */
 #define VGC_KEEP_REPLACE 'r'
 #define VGC_KEEP_FINISH 'f' /* ends all of it; the connection closes with the keeper's end */
 

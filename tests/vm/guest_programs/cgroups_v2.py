@@ -75,15 +75,20 @@ def tried(home: host.Home) -> dict[str, object]:
 
 
 def main() -> None:
-    """Tries a group at the top of the tree, then one that was delegated to this process."""
+    """Tries a group at the top of the tree, then one that was delegated to this process, as systemd before 254 and since does it."""
     at_top = host.find()
-    seen = {"at top": tried(at_top)}
+    seen: dict[str, object] = {"at top": tried(at_top)}
     at_top.close()
     left = [path.name for path in TOP.glob("vgcd-*")]
     service = TOP / "vgcd.service"
     service.mkdir()
     os.setxattr(service, "user.delegate", b"1")
     (service / "cgroup.procs").write_text("0")
+    beside = host.find()
+    seen["kept free"] = str(beside.group)
+    beside.close()
+    (service / "daemon").mkdir()
+    (service / "daemon/cgroup.procs").write_text("0")
     delegated = host.find()
     seen["delegated"] = tried(delegated)
     delegated.close()

@@ -1,0 +1,252 @@
+"""systemd as PID 1 of namespaces of its own, with the shipped unit and nothing else: a host of which nothing reaches the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import pytest
+
+from tests.fakes.guest import REPOSITORY
+from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
+from tests.processes import children
+from tests.protocol import systemd_root
+from tests.waiting import until
+
+UNIT: Final = "vgcd.service"
+UNITS: Final = "/run/units"
+LOG: Final = "/run/vgcd.log"
+PROGRAM: Final = "/" + str(systemd_root.PROGRAM)
+_CONTROLLERS: Final = ("cpu", "memory", "pids")
+_TARGETS: Final = ("sysinit", "basic", "multi-user", "default", "shutdown")
+_ADDITION: Final = f"""[Service]
+# Journals are the machine's. The package is read from the unit's folder, where the tests upgrade it.
+StandardError=append:{LOG}
+Environment=PYTHONPATH={PROGRAM}
+"""
+_NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--net", "--cgroup")
+_T = TypeVar("_T")
+
+
+def _mounts() -> list[tuple[str, Path, set[str]]]:
+    """Trees of control groups that are seen whole: type, place and options of each."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        about, _, more = line.partition(" - ")
+        kind, _source, options = more.split(maxsplit=2)
+        if kind in ("cgroup", "cgroup2") and about.split()[3] == "/":
+            found.append((kind, Path(about.split()[4]), set(options.split(","))))
+    return found
+
+
+def trees() -> dict[str, Path]:
+    """Trees of control groups for systemd and `vgcd`: "" for version 2, others by their controller of version 1.
+
+    Those of version 1 are there if that of version 2 has not all controllers. Empty: the machine has none that would do.
+    """
+    mounts = _mounts()
+    unified = next((place for kind, place, _ in mounts if kind == "cgroup2"), None)
+    if unified is None:
+        return {}
+    if set(_CONTROLLERS) <= set((unified / "cgroup.controllers").read_text().split()):
+        return {"": unified}
+    first = {name: place for name in _CONTROLLERS for kind, place, options in mounts if name in options}
+    return {"": unified} | first
+
+
+@functools.cache
+def missing() -> str:
+    """Reason why systemd cannot run here in namespaces; "" if it can."""
+    if os.geteuid() != 0:
+        return "namespaces, mounts and control groups of systemd need root"
+    for program in (systemd_root.SYSTEMD, "systemctl", "unshare", "nsenter", "pivot_root"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed (packages systemd, util-linux)"
+    if "\toverlay\n" not in Path("/proc/filesystems").read_text():
+        return "the kernel has no overlay file system"
+    if "" not in trees():
+        return "control groups of version 2 are not mounted"
+    try:
+        for folder in _make_groups(f"vgc-trial-{os.getpid()}"):
+            folder.rmdir()
+    except OSError as error:
+        return f"control groups cannot be made: {error}"
+    done = subprocess.run(["unshare", "--fork", *_NAMESPACES, "true"], check=False, capture_output=True, text=True)
+    return f"no namespaces: {done.stderr.strip()}" if done.returncode else ""
+
+
+def _make_groups(name: str) -> list[Path]:
+    """Makes the group `name` in each tree.
+
+    :raise OSError: the machine does not allow it.
+    """
+    places = trees()
+    if len(places) == 1:
+        (places[""] / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in _CONTROLLERS))
+    folders = [place / name for place in dict.fromkeys(places.values())]
+    for folder in folders:
+        folder.mkdir()
+    return folders
+
+
+class SystemdMachine:
+    """A booted systemd, which has the shipped unit. Everything ends with `close`.
+
+    `path` shows its files, and `run` runs programs there.
+    """
+
+    def __init__(self, folder: Path, config: str) -> None:
+        """`folder`: an empty one, for nothing but places of mounts; `config`: of `vgcd`."""
+        base, self._errors = folder / "machine", folder / "errors"
+        base.mkdir()
+        self._groups = _make_groups(f"vgc-systemd-{os.getpid()}")
+        ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with ready:
+            ready.bind(str(folder / "ready"))
+            ready.settimeout(ANSWERS_WITHIN_S)
+            setup = {
+                "base": str(base),
+                "ready": str(folder / "ready"),
+                "repository": str(REPOSITORY),
+                "shown": [str(place) for place in _shown()],
+                "controllers": [name for name in trees() if name],
+                "units": UNITS,
+                "files": _files(config),
+            }
+            join = "".join(f"echo $$ > {group}/cgroup.procs && " for group in self._groups)
+            unshare = f'exec unshare --fork --kill-child=KILL --propagation private {" ".join(_NAMESPACES)} "$@"'
+            program = [sys.executable, "-I", systemd_root.__file__, json.dumps(setup)]
+            with self._errors.open("w") as errors:
+                self._process = subprocess.Popen(
+                    ["sh", "-c", join + unshare, "sh", *program], stdin=subprocess.DEVNULL, stderr=errors
+                )
+            try:
+                self._wait_booted(ready)
+            except BaseException:
+                self.close()
+                raise
+
+    def _wait_booted(self, ready: socket.socket) -> None:
+        """Waits for systemd's notice that its default target is reached."""
+        try:
+            while b"READY=1" not in ready.recv(4096).splitlines():
+                pass
+        except TimeoutError:
+            pytest.fail(f"systemd has not booted: {self._errors.read_text()}")
+        (self.pid,) = children(self._process.pid)
+
+    def path(self, name: str | Path) -> Path:
+        """File of the machine, as it is seen from here."""
+        return Path(f"/proc/{self.pid}/root{name}")
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        """Runs a program there; returns what it prints, and fails if it fails and `check` is true."""
+        enter = ["nsenter", "--target", str(self.pid), *_NAMESPACES, "--"]
+        done = subprocess.run(
+            [*enter, *argv],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=HANGS_AFTER_S,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0 or not check, f"{' '.join(argv)}: {done.stdout}{done.stderr}\n{self.log()}"
+        return done.stdout
+
+    def systemctl(self, *arguments: str) -> None:
+        """Has systemd do something with the unit, and waits for it."""
+        self.run("systemctl", *arguments, UNIT)
+
+    def show(self, *names: str) -> dict[str, str]:
+        """Properties of the unit, all or some, in one look."""
+        lines = self.run("systemctl", "show", UNIT, *(f"--property={name}" for name in names)).splitlines()
+        return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+    def log(self) -> str:
+        """Text that `vgcd` and its keeper have logged."""
+        try:
+            return self.path(LOG).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def events(self, event: str, **fields: object) -> list[dict[str, Any]]:
+        """Events that daemons have logged."""
+        found = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
+        return [one for one in found if one["event"] == event and fields.items() <= one.items()]
+
+    def wait_for(self, event: str, count: int = 1, **fields: object) -> dict[str, Any]:
+        """Waits until an event was logged `count` times; returns that one."""
+        return self.until(lambda: self.events(event, **fields)[count - 1 : count])[0]
+
+    def until(self, condition: Callable[[], _T | None]) -> _T:
+        """Waits until `condition` returns something true, and returns that; shows the log if that does not happen."""
+        try:
+            return until(condition)
+        except AssertionError:
+            print(self.log())  # noqa: T201  for who looks at the failure
+            raise
+
+    def processes(self, unit: str = UNIT) -> dict[int, str]:
+        """Processes in the groups of the unit, and those below: names by process ids, both as the machine sees them."""
+        found = {}
+        for door in self._groups[0].glob(f"system.slice/{unit}/**/cgroup.procs"):
+            for pid in map(int, door.read_text().split()):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+        return found
+
+    def groups(self) -> list[str]:
+        """Groups in all trees that are not systemd's own."""
+        found = [str(path.relative_to(top)) for top in self._groups for path in top.rglob("*") if path.is_dir()]
+        return sorted(set(found) - {"init.scope", "system.slice"})
+
+    def inner(self, pid: int) -> int:
+        """Number that a process has within the namespace."""
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1])
+
+    def close(self) -> None:
+        """Ends everything there; no group stays."""
+        for pid in children(self._process.pid) if self._process.poll() is None else []:
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait(ANSWERS_WITHIN_S)
+        for group in self._groups:
+            until(functools.partial(_removed, group))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _removed(group: Path) -> bool:
+    for folder, _folders, _files in os.walk(group, topdown=False):
+        with contextlib.suppress(OSError):  # its last process ends still
+            Path(folder).rmdir()
+    return not group.exists()
+
+
+def _shown() -> list[Path]:
+    """Folders of the machine that must be seen where they are: those of the program and of its Python."""
+    return list(dict.fromkeys([REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)]))
+
+
+def _files(config: str) -> Mapping[str, str]:
+    units = {f"{name}.target": f"[Unit]\nDescription={name}\nDefaultDependencies=no\n" for name in _TARGETS}
+    units[UNIT] = (REPOSITORY / "libvirt_xml" / UNIT).read_text()
+    units[f"{UNIT}.d/test.conf"] = _ADDITION
+    return {f"{UNITS}/{name}": text for name, text in units.items()} | {"/etc/vgcd.yaml": config}
