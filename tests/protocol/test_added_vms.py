@@ -301,3 +301,25 @@ def test_daemon_without_a_file_serves_added_vms_while_it_runs(tmp_path: Path) ->
             until(lambda: host.origins() == {"b": "added"})
         host.process.send_signal(signal.SIGTERM)
         assert host.process.wait(ANSWERS_WITHIN_S) == 0
+
+
+def test_vm_that_a_policy_is_to_migrate_must_be_one_that_can_be(host: AddingHost, tmp_path: Path) -> None:
+    """Policies of the configuration hold for added VMs, and those that clients put in force for all that come later."""
+    policy = {"name": "p", "action": "migrate"}
+    refused = "p is to migrate vms.b: VMs on the engine cuda cannot be migrated yet"
+    control = {"socket": str(tmp_path / "control")}
+    host.write({"a": {}}, control={**control, "policies": [policy]})
+    with running(host):
+        assert refused in host.refusal("b", engine="cuda")
+        host.add("c", engine="null")
+        assert host.origins() == {"a": "file", "c": "added"}
+    host.write({"a": {}})
+    with running(host):
+        host.caller.ask("set_policies", policies=[policy])
+        assert refused in host.refusal("b", engine="cuda")
+        host.write({"a": {}, "b": {"engine": "cuda"}})
+        with pytest.raises(ApiRefusedError) as error:
+            host.caller.ask("reload_vms")
+        assert refused in str(error.value)
+        host.caller.ask("set_policies", policies=[{**policy, "selector": "vm=a"}])
+        assert host.caller.ask("reload_vms")["added"] == ["b"]

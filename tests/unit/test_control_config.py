@@ -93,6 +93,7 @@ def test_mistake_is_named(text: str, words: str) -> None:
         ("cuda", "", False),
         ("cuda:1", "vm=a", False),
         ("cuda", "vm=b", True),
+        ("cuda", "gpu=cpu", True),
         ("cpu", "", True),
         ("auto", "", True),  # what it becomes is not known yet
     ],
@@ -105,8 +106,12 @@ def test_policy_that_is_to_migrate_a_vm_on_a_gpu_is_refused(engine: str, selecto
     if allowed:
         assert config.parse(text).control.policies[0].action == "migrate"
         return
-    with pytest.raises(ConfigError, match=r"p is to migrate vms\.a: VMs on the engine cuda cannot be migrated yet"):
+    refused = r"p is to migrate vms\.a: VMs on the engine cuda cannot be migrated yet"
+    with pytest.raises(ConfigError, match=refused):
         config.parse(text)
+    without = config.parse(f"vms: {{}}\n{text.splitlines()[1]}")
+    with pytest.raises(ConfigError, match=refused):
+        config.with_vms(without, {"a": {"engine": engine, "socket": "/a"}}, "added VMs")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vhost_backend.config.engine import why_stays
+from vhost_backend.config.engine import EngineName, why_stays
 from virtio_proto.control import selector
 from virtio_proto.control.api import (
     FAULT_KINDS,
@@ -82,6 +82,18 @@ def why_policy_fails(policy: PolicyConfig) -> str:
     if not chosen.matches_gpu(*_MOVABLE_GPUS) and not chosen.gpu.startswith(_MOVABLE_UUIDS):
         return f"selector is {policy.selector!r}, and action is migrate: {why_stays('cuda')}"
     return ""
+
+
+def why_vm_is_refused(policy: PolicyConfig, vm: str, engine: EngineName) -> str:
+    """Reason why a VM on an engine cannot be served under a policy, which is to migrate it; "" if it can be."""
+    stays = why_stays(engine)
+    if policy.action != "migrate" or not stays:
+        return ""
+    chosen = selector.parse(policy.selector)
+    is_elsewhere = chosen.gpu in _MOVABLE_GPUS or chosen.gpu.startswith(_MOVABLE_UUIDS)
+    if is_elsewhere or not chosen.matches_vm(vm):
+        return ""
+    return f"control.policies: {policy.name} is to migrate vms.{vm}: {stays}; or another action or selector"
 
 
 _MOVABLE_GPUS: Final = ("cpu", "null")

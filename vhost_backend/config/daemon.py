@@ -10,21 +10,20 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from vhost_backend.cgroups.limits import MAX_WEIGHT, USUAL_WEIGHT
-from vhost_backend.config.control import ControlConfig, parse_control
-from vhost_backend.config.engine import EngineConfig, parse_engine, why_stays
+from vhost_backend.config.control import ControlConfig, parse_control, why_vm_is_refused
+from vhost_backend.config.engine import EngineConfig, parse_engine
 from vhost_backend.cores import lists
 from vhost_backend.cores.pool import OwnCores
 from vhost_backend.errors import ConfigError
 from vhost_backend.log import LogFormat, LogLevel
 from vhost_backend.quarters import NOWHERE, Quarters
 from vhost_backend.users import DEFAULT_RANGE, MAX_ID, UserRange
-from virtio_proto.control import selector
 from virtio_proto.schema import LIMITS
 from virtio_proto.yaml_values import (
     MIB,
@@ -306,15 +305,12 @@ def _vms(
     return vms
 
 
-def _check_policies(problems: Problems, line: int, vms: tuple[VmConfig, ...], control: ControlConfig) -> None:
+def _check_policies(problems: Problems, line: int, vms: Sequence[VmConfig], control: ControlConfig) -> None:
     """Checks that no policy is to migrate a VM that cannot be migrated. What an engine `auto` becomes is not known yet."""
     for policy in control.policies:
-        if policy.action == "migrate":
-            chosen = selector.parse(policy.selector)
-            for vm in vms:
-                if (stays := why_stays(vm.engine.kind)) and chosen.matches_vm(vm.name):
-                    what = f"control.policies: {policy.name} is to migrate vms.{vm.name}: {stays}; or another action or selector"
-                    problems.note(line, what)
+        for vm in vms:
+            if why := why_vm_is_refused(policy, vm.name, vm.engine.kind):
+                problems.note(line, why)
 
 
 def _check_own(
@@ -365,14 +361,16 @@ def parse(text: str, file: str = "config", *, numbered: bool = True) -> DaemonCo
 def with_vms(config: DaemonConfig, more: Mapping[str, Mapping[str, Any]], source: str) -> DaemonConfig:
     """Adds VMs to a configuration, by name, with settings as in its section ``vms``; `source` names them in messages.
 
-    :raise ConfigError: the settings are wrong, or two VMs have the same socket or region file.
+    :raise ConfigError: the settings are wrong, two VMs have the same socket or region file, or a policy is to migrate one that cannot be.
     """
     problems = Problems(source, numbered=False)
     rows = {name: _located(settings) for name, settings in more.items()}
-    vms = (*config.vms, *(_vm(problems, name, _merged(config.defaults, row)) for name, row in rows.items()))
+    added = [_vm(problems, name, _merged(config.defaults, row)) for name, row in rows.items()]
+    vms = (*config.vms, *added)
     if len(vms) > MAX_VMS:
         problems.note(0, f"there would be {len(vms)} VMs; allowed: {MAX_VMS}")
     _check_own(problems, vms, rows, config.control)
+    _check_policies(problems, 0, added, config.control)
     if problems.found:
         raise ConfigError(list(dict.fromkeys(problems.found)))
     return replace(config, vms=vms)

@@ -11,7 +11,8 @@ from importlib import metadata
 from typing import Any
 
 from vhost_backend.compiler.service import Compiler
-from vhost_backend.config.control import ControlConfig, PolicyConfig
+from vhost_backend.config.control import ControlConfig, PolicyConfig, why_vm_is_refused
+from vhost_backend.config.engine import EngineName
 from vhost_backend.control.api.access import Peer, Tokens
 from vhost_backend.control.api.commands import Commands, CommandSet
 from vhost_backend.control.api.event_pushes import EventPushes
@@ -116,6 +117,11 @@ class ControlSystem:
             hello=self.hello,
             ended=self.registry.connection_ended,
         )
+
+    def why_refused(self, vm: str, engine: EngineName) -> str:
+        """Reason why a VM on an engine cannot be served under the policies that are in force now; "" if it can be."""
+        reasons = (why_vm_is_refused(policy.config, vm, engine) for policy in self.watch.policies.all)
+        return next(filter(None, reasons), "")
 
     def admit(self, vm: ControlledVm) -> None:
         """Watches and steers a VM from now on."""

@@ -409,6 +409,7 @@ class Daemon:
         added = [vm for vm in config.vms if vm.name not in served]
         changed = [vm for vm in config.vms if vm.name in served and served[vm.name] != vm]
         removed = [name for name, vm in served.items() if vm is not None and name not in wanted]
+        self._check_policies([*added, *changed])
         with contextlib.ExitStack() as undo:
             entrances, givers = await self._entrances.of_change([*added, *changed], wanted, self._served, undo)
             admitted = []
@@ -450,6 +451,16 @@ class Daemon:
             later=later,
             waiting=tuple(waiting),
         )
+
+    def _check_policies(self, vms: Sequence[VmConfig]) -> None:
+        """Checks VMs against policies that clients have put in force.
+
+        :raise ConfigError: one is to migrate a VM that cannot be migrated.
+        """
+        if self.control is not None:
+            reasons = (self.control.why_refused(vm.name, vm.engine.kind) for vm in vms)
+            if wrong := [reason for reason in reasons if reason]:
+                raise ConfigError(wrong)
 
     def _tell_roll(self) -> None:
         """Leaves the roll with the keeper, for the next daemon."""
