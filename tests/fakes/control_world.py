@@ -84,6 +84,8 @@ class World:
         self.left_out: dict[str, str] = {}
         self.reload_refused = ""
         """Reason why the host has no control groups; "" if it has."""
+        self.software_gpu = False
+        """The host offers its processors, too, and no VM is on them."""
         self._seed = zlib.crc32(f"{seed}/{host}".encode())
         self._random = random.Random(self._seed)
         self._born_ns = clock_ns()
@@ -103,7 +105,15 @@ class World:
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def gpus(self) -> list[GpuInfo]:
-        return [
+        software: GpuInfo = {
+            "gpu": "cpu",
+            "uuid": f"CPU-{self.uuid('gpu', 'cpu')}",
+            "name": "Simulated processors",
+            "kind": "cpu",
+            "pes": self.shape.pes,
+            "memory_bytes": 64 * GIB,
+        }
+        found: list[GpuInfo] = [
             {
                 "gpu": str(gpu),
                 "uuid": f"GPU-{self.uuid('gpu', gpu)}",
@@ -118,6 +128,7 @@ class World:
             }
             for gpu in range(self.shape.gpus)
         ]
+        return found + [software] * self.software_gpu
 
     def vm_info(self, vm: FakeVm, channels: int) -> VmInfo:
         steps = (self.clock_ns() - self._born_ns) // NS_PER_S

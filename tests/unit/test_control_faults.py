@@ -376,6 +376,7 @@ def test_policy_that_is_to_migrate_a_vm_that_cannot_be_is_refused(tmp_path: Path
 def test_migration_that_can_never_succeed_is_refused_with_its_reason(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
         rig.vms["web1"].stays = "its engine cannot"
+        assert [vm.get("stays") for vm in (await client.ask("topology"))["vms"]] == ["its engine cannot", None]
         error = await client.refusal("migrate", vm="web1", gpu="1")
         assert (error.kind, str(error)) == ("busy", "busy: web1: its engine cannot")
         assert (await client.ask("migrations"))["migrations"] == []

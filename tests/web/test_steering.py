@@ -193,6 +193,20 @@ def test_a_vm_is_migrated_and_confined(go: Go, rig: Rig) -> None:
     assert vm.confined_to == [0, 1, 2, 3]
 
 
+def test_migrations_that_cannot_work_are_not_offered(go: Go, rig: Rig) -> None:
+    world = rig.daemons["h2"].world
+    world.vms["h2-vm0"].more["stays"] = "its engine cannot yet"
+    world.software_gpu = True
+    page = go("migrations")
+    vms = page.get_by_role("table", name="VMs")
+    stays = vms.get_by_role("row", name="h2-vm0").get_by_role("button", name="Migrate")
+    expect(stays).to_be_disabled()
+    expect(stays).to_have_attribute("title", "its engine cannot yet")
+    vms.get_by_role("row", name="h2-vm1").get_by_role("button", name="Migrate").click()
+    expect(page.get_by_label("To GPU").locator("option")).to_have_count(3)  # the least loaded, and two GPUs of CUDA
+    expect(page.get_by_role("dialog")).to_contain_text("not to cpu: the VM goes on with its engine")
+
+
 def test_a_refused_confinement_says_why(opened: Opened, rig: Rig) -> None:
     page, journal = opened(f"{rig.url}#/migrations")
     journal.allow("status of 4")

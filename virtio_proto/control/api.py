@@ -107,6 +107,8 @@ class VmInfo(TypedDict):
     state: VmState
     quiesced: NotRequired[bool]
     """True from ``quiesce``, or a policy that quiesces, until ``resume``: the VM takes no new requests."""
+    stays: NotRequired[str]
+    """Reason why the VM can never be migrated; absent if it can."""
     unseen: NotRequired[str]
     """Reason why the VM's programs have no hooks and its kernels cannot be watched; absent if they have hooks."""
     problem: NotRequired[str]

@@ -901,6 +901,7 @@ export type VmInfo = {
   ring_problem?: string;
   socket?: string;
   state: "failed" | "migrating" | "ready" | "recovering" | "starting" | "stopped" | "unresponsive";
+  stays?: string;
   stray_cpu_ns?: number;
   unseen?: string;
   usable_pes?: number;

@@ -12,7 +12,7 @@ from vhost_backend.control.host.self_cost import SelfCost
 from vhost_backend.control.instances.registry import InstanceRegistry
 from vhost_backend.control.instances.vm_side import VmSide
 from vhost_backend.control.links.channel_port import ElementFigures
-from vhost_backend.control.links.vm_port import Host
+from vhost_backend.control.links.vm_port import Host, VmFacts
 from virtio_proto.control.api import Nothing, PeStat, SelfInfo, TopologyInfo, VmInfo
 from virtio_proto.control.verbs.base import Request, Verb, VmRequest
 from virtio_proto.control.verbs.hosts import Quiesce, ResetWorker, Resume, Self, Stat, Stats, Topology
@@ -95,14 +95,9 @@ class HostCommands:
             info["pending"] = list(facts.pending)
         if facts.exceeded:
             info["exceeded"] = list(facts.exceeded)
-        if facts.unseen:
-            info["unseen"] = facts.unseen
-        if facts.problem:
-            info["problem"] = facts.problem
         if facts.usable_pes is not None and facts.usable_pes < info["pes"]:
             info["usable_pes"] = facts.usable_pes
-        if facts.ring_problem:
-            info["ring_problem"] = facts.ring_problem
+        _add_reasons(info, facts)
         return info
 
     async def _stat(self, caller: Caller, asked: Stat.Request) -> Stats:
@@ -140,6 +135,18 @@ class HostCommands:
 
     def _side(self, caller: Caller, asked: VmRequest) -> VmSide:
         return self._registry.side(caller.peer, asked.vm)
+
+
+def _add_reasons(info: VmInfo, facts: VmFacts) -> None:
+    """Adds the reasons why something of a VM does not work, as far as there are any."""
+    if facts.unseen:
+        info["unseen"] = facts.unseen
+    if facts.problem:
+        info["problem"] = facts.problem
+    if facts.ring_problem:
+        info["ring_problem"] = facts.ring_problem
+    if facts.stays:
+        info["stays"] = facts.stays
 
 
 def _stat(side: VmSide, figures: ElementFigures) -> PeStat:

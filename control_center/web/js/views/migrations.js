@@ -128,7 +128,7 @@ function vmColumns(stage) {
     h(
       "div.buttons",
       null,
-      button("Migrate", "operate", () => migrateDialog(row), "small"),
+      migrateButton(row),
       button("Confine", "operate", () => confineDialog(row), "small"),
       button(
         row.quiesced ? "Resume" : "Quiesce",
@@ -176,7 +176,13 @@ function vmColumns(stage) {
       value: vmState,
       show: (row) => pill(vmState(row), VM_TONES[vmState(row)] ?? "warn", true),
     },
-    { title: "", value: (row) => Boolean(row.quiesced), show: actions, sort: false, class: "tight" },
+    {
+      title: "",
+      value: (row) => `${Boolean(row.quiesced)} ${row.stays ?? ""}`,
+      show: actions,
+      sort: false,
+      class: "tight",
+    },
   ];
 }
 
@@ -214,20 +220,46 @@ function stateOf(row) {
   return h("span.meter-cell", null, meter.element, row.state);
 }
 
+/**
+ * Button that asks where to migrate a VM; if it can never be migrated, it is disabled and its title says why.
+ * @param {VmRow} row
+ */
+function migrateButton(row) {
+  const made = button("Migrate", "operate", () => migrateDialog(row), "small");
+  if (row.stays) {
+    made.disabled = true;
+    made.title = row.stays;
+  }
+  return made;
+}
+
+/**
+ * GPUs of its host to which a VM can be migrated: it goes on with its engine.
+ * @param {VmRow} row
+ */
+function targetsOf(row) {
+  const gpus = store.host(row.host)?.gpus ?? [];
+  const kind = gpus.find((gpu) => gpu.gpu === row.gpu)?.kind;
+  return gpus.filter((gpu) => gpu.kind === kind);
+}
+
 /** @param {VmRow} row */
 function migrateDialog(row) {
+  const targets = targetsOf(row);
+  const others = (store.host(row.host)?.gpus ?? []).filter((gpu) => !targets.includes(gpu)).map((gpu) => gpu.gpu);
   /** @type {Choice[]} */
-  const gpus = (store.host(row.host)?.gpus ?? []).map((gpu) => [
+  const gpus = targets.map((gpu) => [
     gpu.gpu,
     `${gpu.gpu} · ${gpu.name} · ${percent(store.load.get(row.host)?.gpus?.[gpu.gpu] ?? 0)}`,
   ]);
+  const why = others.length ? `not to ${others.join(", ")}: the VM goes on with its engine` : "";
   return dialog({
     title: `Migrate ${row.vm}`,
     needs: "operate",
     action: "Migrate",
-    text: `The VM goes on with its memory, programs and streams on another GPU of ${row.host}, at the same addresses.`,
+    text: `The VM goes on with its memory, programs and streams on other PEs of ${row.host}, at the same addresses.`,
     fields: [
-      field("To GPU", select("gpu", [["", "the least loaded"], ...gpus], ""), "", true),
+      field("To GPU", select("gpu", [["", "the least loaded"], ...gpus], ""), why, true),
       field("PEs there", input("pes", "", { class: "mono", placeholder: "all; or 0-3|8" }), "", true),
     ],
     submit: async (/** @type {{ gpu?: string, pes?: string }} */ values) => {

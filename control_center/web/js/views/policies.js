@@ -183,8 +183,8 @@ function policyDialog(policy, save) {
       field("In seconds", input("window_s", chosen.window_s, { type: "number", min: "0", step: "any" })),
       field(
         "Target of migrate",
-        input("target", chosen.target ?? "", { placeholder: "as many PEs as now; or pes:0-3" }),
-        "a GPU, or PEs such as 0-3",
+        input("target", chosen.target ?? "", { placeholder: "as many PEs as now" }),
+        "PEs such as pes:0-3; VMs on NVIDIA's GPUs cannot be migrated yet, and are refused",
         true,
       ),
     ],
