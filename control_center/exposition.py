@@ -35,6 +35,7 @@ METRICS: Final[Mapping[str, tuple[Kind, str]]] = {
     ),
     "vgc_centre_memory_bytes": ("gauge", "Resident memory of the control centre."),
     "vgc_recorder_failing": ("gauge", "1 while the recorder cannot write, for example because its disk is full."),
+    "vgc_recorder_ended": ("gauge", "1 once the recorder has ended by an error: nothing is recorded until a restart."),
     "vgc_recorder_failures_total": ("counter", "Times at which the recorder could not write any more."),
     "vgc_recorder_lag_seconds": ("gauge", "Age of the oldest batch, event or command that is not in the store yet."),
     "vgc_recorder_queued_bytes": ("gauge", "Size of what waits in memory to be recorded."),

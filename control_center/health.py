@@ -189,6 +189,10 @@ def of_recorder(recorder: Mapping[str, Any] | None) -> Iterator[Problem]:
         return
     failure, free, left_out = recorder["failure"], recorder["free_bytes"], recorder["left_out"]
     is_short = free is not None and free < LOW_DISK_BYTES
+    if (ended := recorder["ended"]) is not None:
+        what = f"the recorder has ended, and nothing is recorded any more: {ended['error']}"
+        yield Problem("centre", None, what, "restart the control centre, and report what its log says of it: a bug")
+        return
     if failure is not None and failure["to_ns"] is None:
         remedy = f"make room there: {_mib(free)} are free" if is_short else "mend that"
         what = f"the recorder cannot write: {failure['error']}; {_mib(recorder['queued_bytes'])} wait in memory"

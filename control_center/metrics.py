@@ -109,6 +109,7 @@ def _vm_labels(host: Host, vm: VmInfo) -> _Labels:
 def _add_recorder(out: Page, status: RecorderStatus) -> None:
     failure, free = status["failure"], status["free_bytes"]
     out.add("vgc_recorder_failing", int(failure is not None and failure["to_ns"] is None), {})
+    out.add("vgc_recorder_ended", int(status["ended"] is not None), {})
     out.add("vgc_recorder_failures_total", status["failures"], {})
     out.add("vgc_recorder_lag_seconds", status["lag_ns"] / 1e9, {})
     out.add("vgc_recorder_queued_bytes", status["queued_bytes"], {})

@@ -107,6 +107,7 @@ class Inbox:
         self._bytes = 0
         self._left_out = LeftOut()
         self._closing = False
+        self._has_given_up = False
         self._wanted = 0
         self._flushed = 0
         self._came: deque[int] = deque()
@@ -114,6 +115,7 @@ class Inbox:
         self._taken_ns: int | None = None
         """When the oldest item came that the writer has taken and not written; None: it has written all."""
         self._taken_bytes = 0
+        self._taken_items = 0
         self.total_left_out = 0
 
     def put(self, item: Batch | Entry) -> None:
@@ -154,6 +156,17 @@ class Inbox:
             self._closing = True
             self._changed.notify_all()
 
+    def give_up(self) -> None:
+        """Closes the queue as nobody writes anything any more: all that is not written is left out; callers of `flush` go on."""
+        with self._changed:
+            self._closing = self._has_given_up = True
+            self.total_left_out += self._taken_items + sum(not isinstance(item, Missed) for item in self._queue)
+            self._queue.clear()
+            self._came.clear()
+            self._bytes = self._taken_bytes = self._taken_items = 0
+            self._taken_ns = None
+            self._changed.notify_all()
+
     def take(self, pause_s: float) -> Taken:
         """Takes queued items: after `pause_s`, or at once when `flush` waits, `close` was called or the queue is long."""
 
@@ -169,6 +182,7 @@ class Inbox:
                 self._came.popleft()
                 self._bytes -= item.size
                 self._taken_bytes += item.size
+                self._taken_items += not isinstance(item, Missed)
             left_out, self._left_out = self._left_out, LeftOut()
             return Taken(items, left_out, self._closing, self._wanted, last=not self._queue)
 
@@ -180,15 +194,16 @@ class Inbox:
     def written(self, taken: Taken) -> None:
         """Notes that the taken items are in the store, and wakes the callers of `flush`."""
         with self._changed:
-            self._taken_ns, self._taken_bytes = None, 0
+            self._taken_ns, self._taken_bytes, self._taken_items = None, 0, 0
             if taken.last:
                 self._flushed = max(self._flushed, taken.flush)
                 self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until all items put before are in the store; False if they are not within `timeout_s`."""
+        """Waits until all items put before are in the store; False if they are not within `timeout_s`, or will never be."""
         with self._changed:
             self._wanted += 1
             wanted = self._wanted
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._flushed >= wanted, timeout_s)
+            self._changed.wait_for(lambda: self._flushed >= wanted or self._has_given_up, timeout_s)
+            return self._flushed >= wanted

@@ -134,6 +134,7 @@ def status_of(url: str, totals: schema.Totals, free: int | None = None) -> Recor
         free_bytes=free,
         failures=0,
         failure=None,
+        ended=None,
     )
 
 

@@ -51,7 +51,9 @@ class StoreRecorder:
         :raise OSError: the store cannot be written.
         """
         if not await asyncio.to_thread(self._inbox.flush, 30.0):
-            failure = self._writer.failure
+            failure, ended = self._writer.failure, self._writer.ended
+            if ended is not None:
+                raise StoreError(f"the recorder has ended: {ended.error}")
             lasts = failure is not None and failure.to_ns is None
             raise StoreError(failure.error if failure and lasts else "the recording was not written within 30 s")
 
@@ -78,7 +80,7 @@ class StoreRecorder:
 
     def status(self) -> RecorderStatus:
         """Size and time range of the store as of the last flush, what is not in it yet, and what went wrong. Does not wait."""
-        failure, backlog = self._writer.failure, self._inbox.backlog()
+        failure, ended, backlog = self._writer.failure, self._writer.ended, self._inbox.backlog()
         return {
             **status_of(self._settings.url, self._writer.totals),
             "left_out": backlog.left_out,
@@ -90,4 +92,5 @@ class StoreRecorder:
             "failure": None
             if failure is None
             else {"error": failure.error, "from_ns": failure.from_ns, "to_ns": failure.to_ns},
+            "ended": None if ended is None else {"error": ended.error, "at_ns": ended.at_ns},
         }

@@ -61,6 +61,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """End of the writing thread by an error that nobody expected."""
+
+    error: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Text:
     entry_index: int
     """Index of the entry that the text came with."""
@@ -93,6 +101,8 @@ class Writer:
         """Times at which the store could not be written any more."""
         self.failure: Failure | None = None
         """The last of them; None: there was none."""
+        self.ended: End | None = None
+        """None: the thread runs, or has ended in its time."""
         self.free_bytes: int | None = None
         """Free space on the store's disk as of the last flush; None: it is not on a disk of this machine."""
 
@@ -111,6 +121,16 @@ class Writer:
     # ---- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._record()
+        except BaseException as error:
+            log.exception("recording: ends by an error that nobody expected")
+            self.ended = End(f"{type(error).__name__}: {error}", self._settings.now_ns())
+            self._inbox.give_up()
+            self._drop_connection()
+
+    def _record(self) -> None:
+        """Writes until the inbox closes."""
         while True:
             taken = self._inbox.take(self._settings.flush_s)
             entries, texts = self._prepare(taken)

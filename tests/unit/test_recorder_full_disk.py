@@ -169,3 +169,31 @@ def test_full_disk_is_seen_wherever_people_look(tmp_path: Path) -> None:
 
     with small_disk(tmp_path / "disk") as disk:
         with_centre(disk.folder, test)
+
+
+def test_recorder_that_has_ended_says_so_wherever_people_look(tmp_path: Path) -> None:
+    """A bug in the writing thread, of which people would else see only that it is behind."""
+
+    def fail(*_: Any) -> None:
+        raise KeyError("a bug")
+
+    async def test(cluster: Cluster) -> None:
+        made = cluster.centre.recorder
+        assert isinstance(made, StoreRecorder)
+        await cluster.recorded()
+        assert (made.status()["ended"], await series(cluster, "vgc_recorder_ended")) == (None, ["0"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("control_center.recorder.writer.Writer._prepare", fail)
+            await turns_until(lambda: made.status()["ended"])
+        (problem,) = json.loads(await got(cluster, "api/v1/self"))["problems"]
+        doctor, status = await cluster.run("doctor"), await cluster.run("status")
+        for shown in (problem["what"], doctor.out, status.out):
+            assert "the recorder has ended, and nothing is recorded any more: KeyError: 'a bug'" in shown
+        assert await series(cluster, "vgc_recorder_ended") == ["1"]
+        with pytest.raises(StoreError, match="the recorder has ended: KeyError: 'a bug'"):
+            await made.flush()
+        before = made.status()["left_out"]
+        made.record_batch(push(text(0, "too late")), "a")
+        assert (made.status()["left_out"], made.status()["queued_bytes"]) == (before + 1, 0)
+
+    with_centre(tmp_path, test)

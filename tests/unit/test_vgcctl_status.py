@@ -201,6 +201,7 @@ WELL: Final = {
     "left_out": 0,
     "failures": 0,
     "failure": None,
+    "ended": None,
     "free_bytes": 1 << 40,
     "queued_bytes": 0,
     "lag_ns": 10**9,
@@ -216,6 +217,9 @@ def test_recorder_needs_attention_while_it_is_not_well() -> None:
     assert list(health.of_recorder(None)) == []
     assert told() == []
     assert told(free_bytes=None) == []
+    assert told(ended={"error": "KeyError: 'x'", "at_ns": 7}, lag_ns=1 << 62, left_out=7) == [
+        "the recorder has ended, and nothing is recorded any more: KeyError: 'x'"
+    ]
     assert told(left_out=7) == ["the recorder was too slow, and left out 7 batches and events"]
     assert told(free_bytes=2 << 20) == ["the recorder's disk is nearly full: 2.0 MiB are free"]
     assert told(lag_ns=11 * 10**9) == ["the recorder is 11 s behind"]

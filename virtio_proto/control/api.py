@@ -506,6 +506,13 @@ class RecorderFailure(TypedDict):
     """When the recorder wrote again; null: it still cannot."""
 
 
+class RecorderEnd(TypedDict):
+    """End of a recorder before its time."""
+
+    error: str
+    at_ns: int
+
+
 class RecorderStatus(TypedDict):
     """Extent of the recording, and the recorder's health."""
 
@@ -530,6 +537,8 @@ class RecorderStatus(TypedDict):
     """Times since the recorder's start at which it could not write."""
     failure: RecorderFailure | None
     """The last of them; null: there was none."""
+    ended: RecorderEnd | None
+    """End of the recorder by an error that nobody expected: nothing is recorded any more; null: it runs."""
 
 
 # ---- pushes --------------------------------------------------------------------------------------

@@ -648,6 +648,12 @@ export type RecordRow = {
   warp: number;
 };
 
+/** End of a recorder before its time. */
+export type RecorderEnd = {
+  at_ns: number;
+  error: string;
+};
+
 /** Time in which a recorder could not write, such as while its disk was full. */
 export type RecorderFailure = {
   error: string;
@@ -658,6 +664,7 @@ export type RecorderFailure = {
 /** Extent of the recording, and the recorder's health. */
 export type RecorderStatus = {
   bytes: number;
+  ended: RecorderEnd | null;
   failure: RecorderFailure | null;
   failures: number;
   first_ns: number | null;

@@ -192,7 +192,8 @@ function showRecorder(place, recorder) {
  * @param {RecorderStatus} recorder
  * @returns {Child}
  */
-function stateOf({ failure }) {
+function stateOf({ failure, ended }) {
+  if (ended !== null) return h("span.bad.wrap", null, `ended ${moment(ended.at_ns)}: ${ended.error}`);
   if (failure === null) return "writes";
   if (failure.to_ns === null)
     return h("span.bad.wrap", null, `cannot write since ${moment(failure.from_ns)}: ${failure.error}`);
