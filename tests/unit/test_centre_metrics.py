@@ -17,6 +17,7 @@ from tests.unit.recorder_rig import block, push, recorder, sqlite_url
 from virtio_proto.control import latency
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "virtio-gpu-compute.json"
+CONTROL = DASHBOARD.parents[1] / "control.md"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
 _LABEL = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
 FACTS: Final = {
@@ -285,6 +286,12 @@ def test_the_dashboard_queries_existing_series_and_labels(tmp_path: Path) -> Non
     dashboard = json.loads(DASHBOARD.read_text())
     queries = _queries(dashboard)
     assert len(queries) > 20
+    health = CONTROL.read_text().partition("## Health of the control system")[2].partition("\n## ")[0]
+    told_of = {
+        name for row in health.splitlines() if row.startswith("|") for name in re.findall(r"`(vgc_[a-z_]+)`", row)
+    }
+    assert len(told_of) > 10
+    assert [name for name in sorted(told_of) if not any(re.search(rf"\b{name}\b", query) for query in queries)] == []
 
     async def test() -> None:
         async with recorder(sqlite_url(tmp_path)) as made, rig_of(tmp_path, recorder=made) as rig:
