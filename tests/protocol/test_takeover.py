@@ -207,6 +207,7 @@ def test_worker_that_is_busy_when_its_rings_change_is_waited_for(
 ) -> None:
     """Meanwhile the frontend has its answers, and the guest sees that its worker does not answer."""
     worker = worker_of(host.wait_for("worker_started")["pid"])
+    host.wait_for("spare_ready")  # so that the daemon that is killed does not notice that the worker is silent
     os.kill(worker, signal.SIGSTOP)
     host.kill_daemon()
     host.wait_for_takeovers(1)
