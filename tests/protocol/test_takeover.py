@@ -28,6 +28,7 @@ from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating,
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.daemon.process import worker_of
+from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock
 from vhost_backend.keeper.client import RECORD_VERSION
 from vhost_backend.vhost_user.messages import Request
 from virtio_proto.control.api import API_VERSION
@@ -207,8 +208,9 @@ def test_worker_that_is_busy_when_its_rings_change_is_waited_for(
 ) -> None:
     """Meanwhile the frontend has its answers, and the guest sees that its worker does not answer."""
     worker = worker_of(host.wait_for("worker_started")["pid"])
-    host.wait_for("spare_ready")  # so that the daemon that is killed does not notice that the worker is silent
-    os.kill(worker, signal.SIGSTOP)
+    host.wait_for("spare_ready")
+    for pid in (host.daemon, worker):  # in this order: the next daemon is the one that notices
+        os.kill(pid, signal.SIGSTOP)
     host.kill_daemon()
     host.wait_for_takeovers(1)
     with link._speaking:
@@ -327,6 +329,23 @@ def test_what_was_set_for_a_vm_without_a_frontend_holds_on(host: KeptVgcd, tmp_p
         frontend.wait_health(Health.READY)
         (vm,) = ask(tmp_path, "topology")["vms"]
         assert (vm["quiesced"], vm["memory_quota_bytes"], vm["weight"]) == (True, 32 << 20, 300)
+
+
+def test_cpu_time_of_a_worker_is_counted_once(host: KeptVgcd, device: vgc.Device, tmp_path: Path) -> None:
+    def cpu_ns() -> int:
+        return int(ask(tmp_path, "topology")["vms"][0]["cpu_ns"])
+
+    clock = WorkerClock(host.wait_for("worker_started")["pid"], CpuAlarms())
+    for number in (1, 2, 3):
+        assert list(device.to_device([number]).get()) == [number]
+        before = clock.cpu_ns()
+        assert before is not None
+        host.kill_daemon()
+        host.wait_for_takeovers(number)
+        until(lambda before=before: cpu_ns() >= before)  # type: ignore[misc]
+        counted, now = cpu_ns(), clock.cpu_ns()
+        assert now is not None
+        assert counted <= now
 
 
 def test_faults_are_counted_on_in_the_same_book(host: KeptVgcd, link: AttachedLink, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ LOOK_S: Final = 0.25
 class Stage:
     """A worker whose CPU clock, requests and daemon the test plays."""
 
-    def __init__(self, num_pes: int | None = PES) -> None:
+    def __init__(self, num_pes: int | None = PES, counted_ns: int = 0) -> None:
         self.now_s = 100.0
         self.cpu: int | None = 7 * 10**9
         self.requests = Requests(b"0", any_in_flight=False)
@@ -29,6 +29,7 @@ class Stage:
             num_pes=num_pes,
             patience_s=UNFINISHED_S,
             now_s=lambda: self.now_s,
+            counted_ns=counted_ns,
         )
 
     def cpu_ns(self) -> int | None:
@@ -52,6 +53,13 @@ def test_all_time_is_counted_from_the_start_of_the_worker() -> None:
     stage = Stage()
     stage.goes_on(1.0, 0.5)
     assert stage.total == CpuTime(7_500_000_000, 500_000_000)
+
+
+def test_time_that_an_earlier_daemon_has_counted_counts_once() -> None:
+    stage = Stage(counted_ns=6 * 10**9)
+    stage.goes_on(1.0, 0.5)
+    assert stage.total.used_ns == 1_500_000_000
+    assert stage.account.counted_ns == 7_500_000_000
 
 
 def test_time_without_requests_is_a_fault_when_the_burst_is_used_up() -> None:

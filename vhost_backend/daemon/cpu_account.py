@@ -40,10 +40,12 @@ class CpuAccount:
         num_pes: int | None,
         patience_s: float,
         now_s: Callable[[], float],
+        counted_ns: int = 0,
     ) -> None:
         """`num_pes`: processing elements that are threads of the worker; None: nothing of the guest's runs on its
         processors, and all time counts as explained. `patience_s`: time for which a request explains CPU time while
-        no request begins or ends and no long copy moves on. `now_s`: the daemon's clock.
+        no request begins or ends and no long copy moves on. `now_s`: the daemon's clock. `counted_ns`: CPU time of the
+        worker that `total` has already, as an earlier daemon has counted it.
         """
         self._clock = clock
         self._total = total
@@ -56,7 +58,12 @@ class CpuAccount:
         self._cpu_ns = clock.cpu_ns() or 0
         self._at_s = self._moved_s = now_s()
         self._seen = requests()
-        total.used_ns += self._cpu_ns
+        total.used_ns += max(0, self._cpu_ns - counted_ns)
+
+    @property
+    def counted_ns(self) -> int:
+        """CPU time of the worker that has been counted."""
+        return self._cpu_ns
 
     def have_patience(self, patience_s: float) -> None:
         """Lets requests explain CPU time for longer than before."""

@@ -130,6 +130,8 @@ class WorkerRecord(Record, frozen=True):
     """Name of its control group within the VM's, and OOM kills there that are not its own."""
     ready: Ready | None
     """Its words when it was ready; None: it has not been told its guest's rings."""
+    counted_ns: U64
+    """Its CPU time that the VM's account has."""
     region_address: U64
     """Device address of the guest's region; 0: kernels do not see it."""
 

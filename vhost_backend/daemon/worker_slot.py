@@ -154,6 +154,8 @@ class WorkerSlot:
         self._ready: Ready | None = None
         """Words of the worker that serves when it was ready."""
         self._takeover = WorkerTakeover()
+        self._counted_ns: int | None = None
+        """CPU time that an earlier daemon has counted of that worker; None: no other daemon has had it serve."""
         self._coming: ServingWorker | None = None
         """Worker that is ready, and gets the registered programs."""
         self._limits: LimitKeeper | None = None
@@ -215,6 +217,7 @@ class WorkerSlot:
             self._given.deadline_ns,
             self._supervisor.place,
             None if self.serving is None else self._ready,
+            self._watch.counted_ns,
             vm.space.region_device_address,
         )
         areas = {} if vm.control is None else vm.control.descriptors(link)
@@ -244,6 +247,7 @@ class WorkerSlot:
         grant = None if gpu is None else self._seats.resume(link, gpu.uuid, fds)
         self._takeover.begin(link, record.takeovers, self._patience_s(record), grant)
         if record.ready is not None:  # to the guest, nothing has changed
+            self._counted_ns = record.counted_ns
             vm.space.region_device_address = record.region_address
             self._go_on(link, record.ready)
 
@@ -432,7 +436,7 @@ class WorkerSlot:
         self._now.worker.close()
         self._supervisor.adopt_second()
         self._link, self._files, self._set_up = link, self._sources[link], target
-        self._takeover = WorkerTakeover()
+        self._takeover, self._counted_ns = WorkerTakeover(), None
         self._seats.leave_ended()
         self._promise.close()
         self._promise.enter_context(self._tools.engines.promised(target))
@@ -449,7 +453,7 @@ class WorkerSlot:
     # ---- the supervisor's Owner ------------------------------------------------------------------
 
     def worker_started(self, link: WorkerLink) -> None:
-        self._link, self._takeover = link, WorkerTakeover()
+        self._link, self._takeover, self._counted_ns = link, WorkerTakeover(), None
         self._vm.rings.inflight.stamp()
         self._arena = worker_messages.choose_arena(self._vm.config)
         self._given = self._vm.config
@@ -563,8 +567,7 @@ class WorkerSlot:
         vm.space.pes = ready.num_pes
         vm.space.device_features = ready.features
         if self.pid is not None and self._supervisor.room is not None:
-            is_new = not self._takeover.count
-            self._watch.begin(link, self.pid, self._choice, self._supervisor.room, is_new=is_new)
+            self._watch.begin(link, self.pid, self._choice, self._supervisor.room, self._counted_ns)
         self._limits = LimitKeeper(
             vm,
             self._supervisor,

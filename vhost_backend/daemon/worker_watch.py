@@ -48,20 +48,23 @@ class WorkerWatch:
         self._is_migrating = is_migrating
         self._pid = 0
         self._heartbeat: Heartbeat | None = None
+        self._account: CpuAccount | None = None
         self._place: WorkerPlace | None = None
         self._competitor: Competitor | None = None
         """The worker, if its elements compete with those of other VMs."""
         self._competing = contextlib.ExitStack()
 
-    def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters, *, is_new: bool) -> None:
+    def begin(self, link: WorkerLink, pid: int, choice: Choice, room: Quarters, counted_ns: int | None) -> None:
         """Bounds, weighs and places a worker of `choice` that begins to serve, which was started as `pid` in `room`, and
-        starts its heartbeat. The elements of one that is not new are bounded already.
+        starts its heartbeat.
+
+        `counted_ns`: CPU time that an earlier daemon has counted of it, by which its elements are bounded; None: it is new.
         """
         self.end()
         self._pid = pid
         self._weigh(pid, room)
         is_on_gpu = choice.gpu is not None
-        if choice.engine == "cpu" and room.cgroup is not None and is_new:
+        if choice.engine == "cpu" and room.cgroup is not None and counted_ns is None:
             self._bound_elements(pid, room.cgroup)
         if room.place is not None:
             has_elements = choice.engine == "cpu"
@@ -69,7 +72,12 @@ class WorkerWatch:
             if self._place.elements and room.place.own is None:
                 self._compete(pid, self._place.elements, room.place)
         if self._pace is not None:
-            self._heartbeat = self._start(link, pid, self._pace, is_on_gpu=is_on_gpu)
+            self._heartbeat = self._start(link, pid, self._pace, counted_ns or 0, is_on_gpu=is_on_gpu)
+
+    @property
+    def counted_ns(self) -> int:
+        """CPU time of the worker that has been counted; 0 without a heartbeat."""
+        return 0 if self._account is None else self._account.counted_ns
 
     def count_cpu_time(self) -> None:
         """Brings the VM's CPU time up to date."""
@@ -96,6 +104,7 @@ class WorkerWatch:
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             heartbeat.stop()
+        self._account = None
 
     def _weigh(self, pid: int, room: Quarters) -> None:
         try:
@@ -122,17 +131,18 @@ class WorkerWatch:
         except OSError as error:
             self._vm.log.warning("elements_not_bounded", pid=pid, why=str(error))
 
-    def _start(self, link: WorkerLink, pid: int, pace: Pace, *, is_on_gpu: bool) -> Heartbeat:
+    def _start(self, link: WorkerLink, pid: int, pace: Pace, counted_ns: int, *, is_on_gpu: bool) -> Heartbeat:
         deadline_ns = self._vm.config.deadline_ns
         lost_s = pace.lost_s(deadline_ns, GPU_TIMEOUT_S if is_on_gpu else 0.0)
         clock = WorkerClock(pid, self._alarms)
-        account = CpuAccount(
+        account = self._account = CpuAccount(
             clock,
             self._cpu_time,
             self._vm.rings.requests,
             num_pes=None if is_on_gpu else self._vm.space.pes,
             patience_s=pace.unfinished_s(deadline_ns),
             now_s=asyncio.get_running_loop().time,
+            counted_ns=counted_ns,
         )
         return Heartbeat(
             link,
