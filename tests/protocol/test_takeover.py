@@ -467,6 +467,35 @@ def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None
         assert link._space.generation == 1
 
 
+def test_daemon_that_dies_while_it_takes_over_leaves_the_worker_to_the_next(tmp_path: Path) -> None:
+    """The worker has been told to resume by both, and answers both."""
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text(
+        "import os, pathlib\n"
+        "from vhost_backend import entry\n"
+        "from vhost_backend.daemon.worker_takeover import WorkerTakeover\n"
+        "begin = WorkerTakeover.begin\n"
+        "def begin_and_die(*arguments):\n"
+        "    begin(*arguments)\n"
+        f"    died = pathlib.Path({str(tmp_path / 'died')!r})\n"
+        "    if not died.exists():\n"
+        "        died.touch()\n"
+        "        os._exit(1)\n"
+        "WorkerTakeover.begin = begin_and_die\n"
+        "entry.main()\n"
+    )
+    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
+    with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        with open_device(link, tmp_path / "guest") as device:
+            host.kill_daemon()
+            host.wait_for_takeovers(2)
+            host.wait_for("spare_ready", count=3)
+            assert list(device.to_device([9]).get()) == [9]
+        assert link._space.generation == 1
+        assert host.count("worker_started") == 1
+
+
 def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_path: Path) -> None:
     newer = tmp_path / "newer.py"
     newer.write_text(

@@ -112,6 +112,13 @@ class VmKeep:
             return None
         return entry.blob, fds
 
+    def set(self, part: str, record: Record) -> None:
+        """Leaves the record of a part with the keeper at once, whatever is held back; its descriptors stay as they are."""
+        if self._keeper is not None:
+            key, blob = f"{self._folder}/{part}", pack(record)
+            self._keeper.commit([Put(key, blob)])
+            self._sent[key] = blob
+
     def hold(self) -> None:
         """Leaves nothing with the keeper until `go_on`: not all parts of the VM are there again."""
         self._waits = True

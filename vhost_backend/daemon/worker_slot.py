@@ -245,6 +245,8 @@ class WorkerSlot:
             vm.control.resume(link, fds)
         gpu = self._set_up.gpu
         grant = None if gpu is None else self._seats.resume(link, gpu.uuid, fds)
+        # before the first message: a daemon that takes over from this one must not use its numbers again
+        vm.keep.set("worker", structs.replace(record, takeovers=record.takeovers + 1))
         self._takeover.begin(link, record.takeovers, self._patience_s(record), grant)
         if record.ready is not None:  # to the guest, nothing has changed
             self._counted_ns = record.counted_ns
