@@ -12,7 +12,7 @@ _STATES: Final[Mapping[str, tuple[str, str]]] = {
         "its workers end before they are ready",
         "vgcd's log says why; vgcctl worker reset {name} tries again now",
     ),
-    "recovering": ("its worker is gone, and the next one gets ready", "wait; vgcctl fault says what ended it"),
+    "recovering": ("its worker is gone, and the next one gets ready", "wait; vgcctl fault ls says what ended it"),
     "unresponsive": ("its worker does not answer", "wait until it is replaced, or vgcctl worker reset {name}"),
 }
 """States of a VM that need attention: what they mean, and what to do."""
@@ -175,7 +175,7 @@ def of_faults(host: str, faults: Sequence[Mapping[str, Any]]) -> Iterator[Proble
             host,
             vm,
             f"fault {kind}, {times}",
-            f"vgcctl fault list vm={vm} says what to do, fault clear that it was done",
+            f"vgcctl fault ls vm={vm} says what to do, vgcctl fault clear that it was done",
         )
 
 

@@ -233,7 +233,8 @@ def _answered(answer: str | None, runtime: Path) -> str:
     """:raise HostError: nobody has answered."""
     if answer is None:
         hint = (
-            "--runtime names the folder of another; one that systemd has not started is told by a signal to vgc-keeper"
+            "--runtime names the folder of another; one that systemd has not started is told by a signal to its vgc-keeper: "
+            "SIGUSR2 replaces the daemon, SIGTERM ends all"
         )
         raise HostError(f"no vgcd with a keeper has its socket in {runtime}", hint)
     return answer

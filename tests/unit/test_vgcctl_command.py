@@ -8,7 +8,8 @@ import shlex
 import socket
 import subprocess
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, _SubParsersAction
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +26,7 @@ from control_center.cli.problems import UsageError
 from control_center.cli.times import length_s, moment_ns, speed
 from control_center.cli.verbs import VERBS
 from control_center.cli.verbs.tail import show
+from tests.fakes.guest import REPOSITORY
 from tests.unit.vgcctl_rig import vgcctl
 from virtio_proto.control import tokens
 
@@ -241,3 +243,27 @@ def test_help_of_every_verb_describes_it_with_examples(verb: str) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert f"vgcctl {verb}" in ran.out.partition("examples:")[2]
     assert verb in asyncio.run(vgcctl("--help")).out
+
+
+def _choices(parser: ArgumentParser) -> Mapping[str, ArgumentParser]:
+    """Commands of a parser, each with its own."""
+    found = (action.choices for action in parser._actions if isinstance(action, _SubParsersAction))
+    return next(found, {})
+
+
+def test_commands_that_people_are_told_to_run_exist() -> None:
+    """In messages and docstrings of the programs, and as code in the documentation."""
+    told = {
+        (str(path.relative_to(REPOSITORY)), *match.groups())
+        for package, shown in (("control_center", ""), ("vhost_backend", ""), ("docs", "(?:^    |`)"))
+        for path in sorted((REPOSITORY / package).rglob("*"))
+        if path.suffix in (".py", ".md", ".yaml")
+        for match in re.finditer(rf"{shown}vgcctl ([a-z]+)(?: ([a-z]+)(?![\w=./:-]))?", path.read_text(), re.MULTILINE)
+    }
+    assert len(told) > 50
+    wrong = []
+    for path, verb, action in sorted(told, key=str):
+        actions = _choices(_choices(command.parser(verb)).get(verb, ArgumentParser()))
+        if verb not in VERBS or (action and actions and action not in actions):
+            wrong.append(f"{path}: vgcctl {verb} {action or ''}")
+    assert wrong == []

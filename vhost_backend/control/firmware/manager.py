@@ -197,7 +197,7 @@ class FirmwareManager:
             return
         what = (
             f"the worker died within {SOON_S:g} s of the change, which is not held against the image, as guest code can "
-            "die at any time: vgcctl fault says what it died of"
+            "die at any time: vgcctl fault ls says what it died of"
         )
         self._tell(vm, {"version": standing.version, "problem": what})
 
