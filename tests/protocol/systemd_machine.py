@@ -6,15 +6,17 @@ import contextlib
 import functools
 import json
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import pytest
 
@@ -36,7 +38,6 @@ StandardError=append:{LOG}
 Environment=PYTHONPATH={PROGRAM}
 """
 _NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--net", "--cgroup")
-_T = TypeVar("_T")
 
 
 def _mounts() -> list[tuple[str, Path, set[str]]]:
@@ -108,6 +109,11 @@ class SystemdMachine:
 
     def __init__(self, folder: Path, config: str) -> None:
         """`folder`: an empty one, for nothing but places of mounts; `config`: of `vgcd`."""
+        self._said = threading.Condition(threading.RLock())
+        self._lines: list[str] = []
+        self._events: list[dict[str, Any]] = []
+        self._log, self._ends = -1, os.eventfd(0, os.EFD_CLOEXEC)
+        self._reader = threading.Thread(target=self._read, name="vgcd's log")
         base, self._errors = folder / "machine", folder / "errors"
         base.mkdir()
         self._groups = _make_groups(f"vgc-systemd-{os.getpid()}")
@@ -123,6 +129,7 @@ class SystemdMachine:
                 "controllers": [name for name in trees() if name],
                 "units": UNITS,
                 "files": _files(config),
+                "log": LOG,
             }
             join = "".join(f"echo $$ > {group}/cgroup.procs && " for group in self._groups)
             unshare = f'exec unshare --fork --kill-child=KILL --propagation private {" ".join(_NAMESPACES)} "$@"'
@@ -145,6 +152,8 @@ class SystemdMachine:
         except TimeoutError:
             pytest.fail(f"systemd has not booted: {self._errors.read_text()}")
         (self.pid,) = children(self._process.pid)
+        self._log = os.open(self.path(LOG), os.O_RDWR | os.O_CLOEXEC)
+        self._reader.start()
 
     def path(self, name: str | Path) -> Path:
         """File of the machine, as it is seen from here."""
@@ -173,29 +182,34 @@ class SystemdMachine:
         lines = self.run("systemctl", "show", UNIT, *(f"--property={name}" for name in names)).splitlines()
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
+    def _read(self) -> None:
+        rest = b""
+        while self._ends not in select.select([self._log, self._ends], [], [])[0]:
+            *lines, rest = (rest + os.read(self._log, 1 << 16)).split(b"\n")
+            with self._said:
+                self._lines += [line.decode(errors="replace") for line in lines]
+                self._events += [json.loads(line) for line in lines if line.startswith(b"{")]
+                self._said.notify_all()
+
     def log(self) -> str:
         """Text that `vgcd` and its keeper have logged."""
-        try:
-            return self.path(LOG).read_text()
-        except FileNotFoundError:
-            return ""
+        with self._said:
+            return "\n".join(self._lines)
 
-    def events(self, event: str, **fields: object) -> list[dict[str, Any]]:
+    def events(self, event: str) -> list[dict[str, Any]]:
         """Events that daemons have logged."""
-        found = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
-        return [one for one in found if one["event"] == event and fields.items() <= one.items()]
+        with self._said:
+            return [one for one in self._events if one["event"] == event]
 
-    def wait_for(self, event: str, count: int = 1, **fields: object) -> dict[str, Any]:
+    def wait_for(self, event: str, count: int = 1) -> dict[str, Any]:
         """Waits until an event was logged `count` times; returns that one."""
-        return self.until(lambda: self.events(event, **fields)[count - 1 : count])[0]
+        self.wait_until(lambda: len(self.events(event)) >= count)
+        return self.events(event)[count - 1]
 
-    def until(self, condition: Callable[[], _T | None]) -> _T:
-        """Waits until `condition` returns something true, and returns that; shows the log if that does not happen."""
-        try:
-            return until(condition)
-        except AssertionError:
-            print(self.log())  # noqa: T201  for who looks at the failure
-            raise
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition`, which depends on the log alone, is true."""
+        with self._said:
+            assert self._said.wait_for(condition, ANSWERS_WITHIN_S), f"waited in vain: {self.log()}"
 
     def processes(self, unit: str = UNIT) -> dict[int, str]:
         """Processes in the groups of the unit, and those below: names by process ids, both as the machine sees them."""
@@ -221,6 +235,11 @@ class SystemdMachine:
         for pid in children(self._process.pid) if self._process.poll() is None else []:
             os.kill(pid, signal.SIGKILL)
         self._process.wait(ANSWERS_WITHIN_S)
+        if self._log >= 0:
+            os.eventfd_write(self._ends, 1)
+            self._reader.join()
+            os.close(self._log)
+        os.close(self._ends)
         for group in self._groups:
             until(functools.partial(_removed, group))
 

@@ -105,6 +105,7 @@ def _make_root(setup: dict[str, Any]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     _make_group(root / "etc/group")
+    os.mkfifo(root / setup["log"].removeprefix("/"))
     (root / "run/ready").touch()
     _do("mount", "--bind", setup["ready"], root / "run/ready")
     return root
