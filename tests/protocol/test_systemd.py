@@ -184,6 +184,9 @@ def test_service_whose_keeper_is_killed_starts_anew(machine: SystemdMachine) -> 
     until(lambda: machine.show("ActiveState") == {"ActiveState": "active"})
     assert machine.show("NRestarts") == {"NRestarts": "1"}
     assert _served_by(machine) != before
+    machine.systemctl("kill", "--signal=KILL")  # all of it
+    machine.wait_for("serving", count=3)
+    until(lambda: machine.show("ActiveState", "NRestarts") == {"ActiveState": "active", "NRestarts": "2"})
     machine.systemctl("stop")
     _check_nothing_is_left(machine)
 
