@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 
 class Arguments(argparse.ArgumentParser):
@@ -43,14 +43,22 @@ def common_options() -> Arguments:
     return common
 
 
+_ALIASES: Final = {"ls": ("list",), "list": ("ls",)}
+
+
 def add_actions(
     parser: argparse.ArgumentParser, *, needed: bool = True
 ) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Gives a verb actions of its own; returns the function that adds an action by its name and help."""
+    """Gives a verb actions of its own; returns the function that adds an action by its name and help.
+
+    `ls` and `list` are one action to people, whichever of the two a verb has.
+    """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=needed)
     common = common_options()
 
     def action(name: str, text: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=text, description=text, parents=[common])
+        made = actions.add_parser(name, aliases=_ALIASES.get(name, ()), help=text, description=text, parents=[common])
+        made.set_defaults(action=name)
+        return made
 
     return action

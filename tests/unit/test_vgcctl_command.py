@@ -267,3 +267,8 @@ def test_commands_that_people_are_told_to_run_exist() -> None:
         if verb not in VERBS or (action and actions and action not in actions):
             wrong.append(f"{path}: vgcctl {verb} {action or ''}")
     assert wrong == []
+
+
+@pytest.mark.parametrize(("verb", "action"), [("fault", "ls"), ("policy", "ls"), ("snap", "list"), ("vm", "list")])
+def test_ls_and_list_are_one_action(verb: str, action: str) -> None:
+    assert [parse([verb, word]).action for word in ("ls", "list")] == [action, action]
