@@ -402,10 +402,10 @@ def test_limits_that_change_later_reach_the_workers_control_group(
     assert list(device.zeros(80 << 20, "uint8").get()[-1:]) == [0]
     ask(tmp_path, "set_limits", vm="a", pes=1)
     host.wait_for("allotment_enforced", count=2)
+    now = rooms()[room]
     os.kill(host.wait_for("worker_started")["pid"], signal.SIGKILL)
     host.wait_for("worker_ready", count=2)
-    other = next(name for name in rooms() if name != room)
-    assert rooms()[other] == rooms()[room]
+    assert set(rooms().values()) == {now}
     assert host.count("bounds_not_moved") == host.count("elements_not_bounded") == 0
 
 
@@ -465,6 +465,49 @@ def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None
         with open_device(link, tmp_path / "guest") as device:
             assert list(device.to_device([9]).get()) == [9]
         assert link._space.generation == 1
+
+
+def test_daemon_that_cannot_start_leaves_all_to_the_next(tmp_path: Path) -> None:
+    faulty, serves = tmp_path / "faulty.py", tmp_path / "serves"
+    faulty.write_text(
+        "import os, sys\n"
+        "from vhost_backend import entry\n"
+        "from vhost_backend.daemon.housing import Housing\n"
+        "from vhost_backend.errors import HostError\n"
+        "house = Housing.house\n"
+        "def fail_once(self, vm, lease):\n"
+        "    housed = house(self, vm, lease)\n"
+        f"    times = os.open({str(serves)!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)\n"
+        "    os.write(times, b'.')\n"
+        "    if os.fstat(times).st_size == 2:\n"
+        "        raise HostError('no room', 'make some')\n"
+        "    return housed\n"
+        "Housing.house = fail_once\n"
+        "entry.main()\n"
+    )
+    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
+    with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        host.kill_daemon()
+        assert "no room" in host.wait_for("crashed")["exception"]
+        host.wait_for_takeovers(1)
+        with open_device(link, tmp_path / "guest") as device:
+            assert list(device.to_device([9]).get()) == [9]
+        assert link._space.generation == 1
+    assert serves.read_bytes() == b"..."
+
+
+def test_group_that_a_daemon_was_making_when_it_died_is_made_by_the_next(host: KeptVgcd, tmp_path: Path) -> None:
+    with cgroup_home.home():
+        pass  # skips the test on a host without groups
+    group = Path(host.wait_for("housed")["group"].rpartition(" (version ")[0])
+    host.wait_for("spare_ready")
+    group.rmdir()
+    host.kill_daemon()
+    host.wait_for("spare_ready", count=2)
+    assert group.is_dir()
+    with AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
 
 
 def test_daemon_that_dies_while_it_takes_over_leaves_the_worker_to_the_next(tmp_path: Path) -> None:

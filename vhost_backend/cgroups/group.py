@@ -62,13 +62,6 @@ class Cgroup:
             raise
         return group
 
-    def children(self) -> set[str]:
-        """Names of the groups within this one.
-
-        :raise OSError: the group is gone.
-        """
-        return {path.name for path in self._folders["memory"].iterdir() if path.is_dir()}
-
     def child_again(self, name: str) -> Cgroup:
         """The group within this one that an earlier daemon has made, with its limits.
 

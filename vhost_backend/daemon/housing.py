@@ -20,7 +20,7 @@ from vhost_backend.daemon.bounds import vm_limits
 from vhost_backend.daemon.records import HomeRecord
 from vhost_backend.errors import HostError
 from vhost_backend.fds import Fd
-from vhost_backend.keeper.client import Change, Keeper, Kept, Put, below
+from vhost_backend.keeper.client import Change, Drop, Keeper, Kept, Put, below
 from vhost_backend.keeper.record import pack, unpack
 from vhost_backend.quarters import NOWHERE, Weight
 from vhost_backend.sandbox import spawn
@@ -28,6 +28,8 @@ from vhost_backend.users import UserRange
 
 _HOME: Final = "cgroups"
 """Key of the control group at the keeper."""
+_HOUSED: Final = "housed"
+"""Key above those of VMs whose groups are whole: one that a daemon was making, or removing, when it was killed is made anew."""
 _NO_CGROUPS: Final = "limits hold for each process, not for a VM, and count the memory that it has mapped; nothing bounds the processors that it keeps busy"
 
 
@@ -42,7 +44,9 @@ class Housing:
     cores: CorePool | None = None
     """Processors of VMs; None: VMs have none for their own."""
     left: set[str] = field(default_factory=set)
-    """Groups of VMs that an earlier daemon has made there, and that have not been asked for yet."""
+    """VMs for which an earlier daemon has made groups there, and that have not been asked for yet."""
+    keeper: Keeper | None = None
+    """Keeper that tells the next daemon of the groups; None: there will be none."""
     no_home: str = ""
     """Reason why the host has no control groups for VMs; "" if it has, or they are off."""
 
@@ -78,8 +82,12 @@ class Housing:
         version, folders = home.place
         changes: list[Change] = [Put(_HOME, pack(HomeRecord(version, folders)))]
         changes += [Put(f"{_HOME}/{number}", fd=Fd(os.dup(fd))) for number, fd in enumerate(home.locks)]
+        housed = {name for name in below(kept, _HOUSED) if kept.pop(f"{_HOUSED}/{name}")}
+        if home is not there:
+            changes.append(Drop(_HOUSED))
+            housed.clear()
         keeper.commit(changes)
-        return replace(self, home=home, left=set() if home is not there else home.group.children())
+        return replace(self, home=home, left=housed, keeper=keeper)
 
     def home_in(self, config: DaemonConfig, there: Home | None, lease: contextlib.ExitStack) -> Home | None:
         """The group that is there, or a new one, which `lease` removes; None: the host has none, or they are off."""
@@ -103,6 +111,8 @@ class Housing:
         if self.home is not None:
             group = self._group(self.home.group, vm)
             lease.callback(self.home.group.leave, group)
+            self._tell(Put(f"{_HOUSED}/{vm.name}"))
+            lease.callback(self._tell, Drop(f"{_HOUSED}/{vm.name}"))
             quarters = replace(quarters, cgroup=group)
         if self.cores is not None:
             place = lease.enter_context(self.cores.place(vm.name, vm.quota.cores, vm.quota.pes))
@@ -119,12 +129,17 @@ class Housing:
         """:raise HostError: the host makes no control group."""
         name = f"vm-{vm.name}"
         try:
-            if name in self.left:
-                self.left.remove(name)
-                return home.child_again(name)
+            if vm.name in self.left:
+                self.left.remove(vm.name)
+                with contextlib.suppress(FileNotFoundError):  # somebody else has removed it, as nothing was in it
+                    return home.child_again(name)
             return home.child(name, vm_limits(vm))
         except OSError as error:
             raise HostError(f"cannot make the control group of {vm.name}: {error}") from error
+
+    def _tell(self, change: Change) -> None:
+        if self.keeper is not None:
+            self.keeper.commit([change])
 
 
 def _keep_off_others(cores: CorePool) -> None:

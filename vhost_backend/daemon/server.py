@@ -28,7 +28,7 @@ from vhost_backend.daemon.process import WorkerCommand, sandboxed_worker
 from vhost_backend.daemon.roll import AddedVm, Roll, Settings, VmStore, told
 from vhost_backend.daemon.served_vm import Entrance, ServedVm
 from vhost_backend.daemon.supervisor import RestartPolicy
-from vhost_backend.daemon.tasks import Tasks
+from vhost_backend.daemon.tasks import Tasks, ended_alone
 from vhost_backend.daemon.vm import Vm
 from vhost_backend.daemon.worker_clock import CpuAlarms
 from vhost_backend.engines.registry import engine_class
@@ -187,6 +187,11 @@ class Daemon:
         return self._keeper is not None
 
     @property
+    def _takes_over(self) -> bool:
+        """True if an earlier daemon has served, whose VMs must not end because this one cannot start."""
+        return self._keeper is not None and not self._keeper.is_first
+
+    @property
     def can_reload(self) -> bool:
         """True if the configuration can be read again."""
         return self._source is not None
@@ -214,17 +219,9 @@ class Daemon:
                 stack.callback(self._forks.close)
             stack.callback(self._close_all)
             stack.push_async_callback(self._end_reloads)
-            async with self._changing:
-                self._begin_all()
-                sockets_of = {vm.name: str(vm.socket or "handed over") for vm in self.config.vms}
-                self._log.info("serving", vms=sockets_of, pid=os.getpid())
-                self._engines.begin(vm.engine for vm in self.config.vms)
-                if self._forks is not None and self._kept:
-                    self._forks.start_soon()  # frontends and guests are there already
-                elif self._forks is not None:
-                    await self._forks.start()  # frontends wait at the sockets meanwhile
-                if self.control is not None:
-                    await stack.enter_async_context(self.control.running())
+            with ended_alone(is_kept=self._takes_over):
+                async with self._changing:
+                    await self._start(stack)
             async with Tasks(is_kept=self.is_kept) as self._tasks:
                 stack.callback(self._refuse_changes)
                 for name, served in self._served.items():
@@ -235,6 +232,18 @@ class Daemon:
                 await self._catch_up()
                 if self.can_reload:
                     await asyncio.get_running_loop().create_future()  # VMs may come at any time
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
+        self._begin_all()
+        sockets_of = {vm.name: str(vm.socket or "handed over") for vm in self.config.vms}
+        self._log.info("serving", vms=sockets_of, pid=os.getpid())
+        self._engines.begin(vm.engine for vm in self.config.vms)
+        if self._forks is not None and self._kept:
+            self._forks.start_soon()  # frontends and guests are there already
+        elif self._forks is not None:
+            await self._forks.start()  # frontends wait at the sockets meanwhile
+        if self.control is not None:
+            await stack.enter_async_context(self.control.running())
 
     def _begin_all(self) -> None:
         """Admits the VMs with which the daemon starts; of those of the state file, those that can be served."""

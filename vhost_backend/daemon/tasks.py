@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterator
 from contextvars import Context
 from typing import Any, TypeVar
 
@@ -32,9 +33,18 @@ class Tasks(asyncio.TaskGroup):
         return super().create_task(wrapped, name=name, context=context)
 
 
-async def _alone(coro: Coroutine[Any, Any, _T]) -> _T:
+@contextlib.contextmanager
+def ended_alone(*, is_kept: bool) -> Iterator[None]:
+    """Ends the process at once by an error within the block where VMs can go on without it: it must leave all as it is."""
     try:
-        return await coro
-    except Exception:  # noqa: BLE001  whatever it is, VMs go on
+        yield
+    except Exception:
+        if not is_kept:
+            raise
         get_logger().exception("crashed", means="the next vgcd takes over")
         os._exit(1)
+
+
+async def _alone(coro: Coroutine[Any, Any, _T]) -> _T:
+    with ended_alone(is_kept=True):
+        return await coro
