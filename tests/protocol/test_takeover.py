@@ -19,7 +19,7 @@ import guest_driver as vgc
 from tests.fakes import cgroup_home
 from tests.fakes.api_client import Client
 from tests.fakes.attached import AttachedLink
-from tests.fakes.frontend import FakeFrontend
+from tests.fakes.frontend import BackendGone, FakeFrontend, SharedFile
 from tests.fakes.guest import REPOSITORY, open_device
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.processes import launchers
@@ -29,6 +29,7 @@ from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock
+from vhost_backend.fds import Fd
 from vhost_backend.keeper.client import RECORD_VERSION
 from vhost_backend.vhost_user.messages import Request
 from virtio_proto.control.api import API_VERSION
@@ -537,6 +538,61 @@ def test_daemon_that_dies_while_it_takes_over_leaves_the_worker_to_the_next(tmp_
             assert list(device.to_device([9]).get()) == [9]
         assert link._space.generation == 1
         assert host.count("worker_started") == 1
+
+
+def test_frontend_that_has_shortened_its_memory_is_taken_over_with_the_others(host: KeptVgcd, tmp_path: Path) -> None:
+    """A frontend can shorten a file that it has shared at any time: no daemon may end for it."""
+    with FakeFrontend.connect(tmp_path / "a") as frontend, Fd(os.memfd_create("memory")) as memory:
+        os.truncate(memory.fileno(), 1 << 20)
+        frontend.negotiate()
+        frontend.set_memory([SharedFile(memory.fileno(), 1 << 20, 0, 1 << 40)])
+        frontend.wait_health(Health.READY)
+        os.truncate(memory.fileno(), 0)
+        host.kill_daemon()
+        host.wait_for_takeovers(1)
+        frontend.synchronise()
+        assert host.count("serving") == 2
+
+
+@pytest.mark.parametrize(("fails", "event"), [("os._exit(1)", "frontend_given_up"), ("1 / 0", "frontend_not_served")])
+def test_frontend_that_cannot_be_taken_over_loses_its_device_and_no_other_vm(
+    tmp_path: Path, fails: str, event: str
+) -> None:
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text(
+        "import os\n"
+        "from vhost_backend import entry\n"
+        "from vhost_backend.daemon.frontend_side import FrontendSide\n"
+        "restore = FrontendSide.restore\n"
+        "def die_for_a(side, *arguments, **more):\n"
+        "    if side._vm.config.name == 'a':\n"
+        f"        {fails}\n"
+        "    restore(side, *arguments, **more)\n"
+        "FrontendSide.restore = die_for_a\n"
+        "entry.main()\n"
+    )
+    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
+    other = f"  b: {{socket: {tmp_path}/b, engine: cpu, num_queues: 4, quota: {{pes: 1, memory: 64M}}}}\n"
+    with (
+        kept_vgcd(tmp_path, other, more="overcommit: true\n", program=program) as host,
+        FakeFrontend.connect(tmp_path / "a") as frontend,
+        AttachedLink(tmp_path / "b", num_queues=4) as link,
+    ):
+        frontend.negotiate()
+        frontend.wait_health(Health.READY)
+        worker = host.wait_for("worker_started", vm="a")["pid"]
+        link.wait_ready()
+        host.kill_daemon()
+        assert host.wait_for(event)["vm"] == "a"
+        with pytest.raises(BackendGone):
+            frontend.synchronise()
+        wait_gone(worker)
+        with open_device(link, tmp_path / "guest") as device:
+            assert list(device.to_device([9]).get()) == [9]
+        assert link._space.generation == 1
+        with FakeFrontend.connect(tmp_path / "a") as again:  # a device of its own, from the beginning
+            again.negotiate()
+            again.wait_health(Health.READY)
 
 
 def test_program_that_cannot_take_over_says_why_and_the_present_one_goes_on(tmp_path: Path) -> None:

@@ -160,6 +160,13 @@ class VmRecord(Record, frozen=True):
     quiesced: bool
 
 
+class TakeoverRecord(Record, frozen=True):
+    """Takeover of a VM's frontend that is under way, or in which a daemon has died."""
+
+    tries: U32
+    """Daemons that have begun it since one has come to its end."""
+
+
 class ProgramNumbers(Record, frozen=True):
     """Numbers of a VM's registered programs. Descriptors: a file with each, but for those that are kept in the daemon's folder."""
 

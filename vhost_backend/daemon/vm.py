@@ -17,6 +17,7 @@ from typing import Final
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import VmConfig
 from vhost_backend.control.links.vm_port import VmControl
+from vhost_backend.daemon import worker_takeover
 from vhost_backend.daemon.allotment import Allotment, limits_of, with_limits
 from vhost_backend.daemon.compile_relay import CompileCounts
 from vhost_backend.daemon.config_space import ConfigSpace
@@ -35,6 +36,7 @@ from vhost_backend.daemon.records import (
     GuestRecord,
     ProgramNumbers,
     SettingsRecord,
+    TakeoverRecord,
     VmRecord,
     WorkerRecord,
 )
@@ -58,6 +60,8 @@ _STATE: Final = "state"
 """Key of the state that outlasts frontends."""
 HANDOVER_S: Final = 0.5
 """Longest time that a new connection waits for the end of the old one."""
+MAX_TRIES: Final = 3
+"""Daemons that may die while they take a VM's frontend over; the next one gives it up."""
 
 
 class Vm:
@@ -242,7 +246,11 @@ class Vm:
             make_slot = partial(WorkerSlot, parts, self._tools, history=self._history, choice=choice, promise=promise)
             frontend = self._frontend = FrontendSide(connection, parts, make_slot)
             try:
-                begin(frontend)
+                try:
+                    begin(frontend)
+                except Exception:  # noqa: BLE001  whatever it is, other VMs go on
+                    self._log.exception("frontend_not_served", means="its guest has no device; other VMs go on")
+                    return
                 self.keep.add(SETTINGS, lambda: (SettingsRecord.of(self.config), {}))
                 self.keep.add("session", frontend.told)
                 self.keep.add("worker", frontend.slot.told)
@@ -260,36 +268,61 @@ class Vm:
     async def serve_on(self) -> bool:
         """Serves the frontend that an earlier daemon has served, from its next message on; True.
 
-        The worker of its guest has gone on meanwhile; one that has ended is replaced.
+        The worker of its guest has gone on meanwhile; one that has ended is replaced. A frontend that has cost several daemons
+        their lives is given up: it must not end all that follow, with which the other VMs would end.
         """
         guest, session = self.keep.take("guest"), self.keep.take("session")
         worker, programs = self.keep.take("worker"), self.keep.take("programs")
+        tried = self.keep.take("takeover")
+        tries = 0 if tried is None else unpack(tried[0], TakeoverRecord).tries
         async with self._lock:
+            connection = self.keep.connection_again()
+            if tries >= MAX_TRIES:
+                self._log.error(
+                    "frontend_given_up", died=tries, means="its guest has no device any more; other VMs go on"
+                )
+                connection.close()
+                self.keep.forget_frontend()
+                if worker is not None:
+                    worker_takeover.end(worker[1])
+                return True
             self._log.info("frontend_taken_over", guest=True)
             self.keep.hold()
-            connection = self.keep.connection_again()
             if guest is None or session is None:  # the earlier daemon had only just accepted it
                 choice = await self._tools.engines.choose(self.config)
                 await self._attend(connection, choice, lambda frontend: frontend.slot.start())
                 return True
-            record = unpack(guest[0], GuestRecord)
-            if programs is not None:
-                numbers = unpack(programs[0], ProgramNumbers)
-                self._history.registrations.restore(numbers, programs[1])
-            self._restore(record, guest[1])
-
-            def begin(frontend: FrontendSide) -> None:
-                self.allotment.restore(record.allotment, record.first_allotment, record.acknowledged)
-                has_notice = record.has_notice
-                state = unpack(session[0], SessionRecord)
-                frontend.restore(state, session[1], has_notice=has_notice)
-                if worker is None:
-                    frontend.slot.start()
-                else:
-                    frontend.slot.resume(unpack(worker[0], WorkerRecord), worker[1])
-
-            await self._attend(connection, record.choice.choice(self.config), begin)
+            self.keep.set("takeover", TakeoverRecord(tries + 1))  # removed once all parts are there again
+            choice, begin = self._left_by_another(guest, session, worker, programs)
+            await self._attend(connection, choice, begin)
+            if worker is not None:
+                worker_takeover.end(worker[1])  # if it was not taken over
         return True
+
+    def _left_by_another(
+        self,
+        guest: tuple[bytes, dict[str, Fd]],
+        session: tuple[bytes, dict[str, Fd]],
+        worker: tuple[bytes, dict[str, Fd]] | None,
+        programs: tuple[bytes, dict[str, Fd]] | None,
+    ) -> tuple[Choice, Callable[[FrontendSide], None]]:
+        """Choice of an engine and way to begin of a frontend that another daemon has served, by records and descriptors of that."""
+        record = unpack(guest[0], GuestRecord)
+        if programs is not None:
+            numbers = unpack(programs[0], ProgramNumbers)
+            self._history.registrations.restore(numbers, programs[1])
+        self._restore(record, guest[1])
+
+        def begin(frontend: FrontendSide) -> None:
+            self.allotment.restore(record.allotment, record.first_allotment, record.acknowledged)
+            state = unpack(session[0], SessionRecord)
+            frontend.restore(state, session[1], has_notice=record.has_notice)
+            if worker is None:
+                frontend.slot.start()
+            else:
+                frontend.slot.resume(unpack(worker[0], WorkerRecord), worker[1])
+
+        return record.choice.choice(self.config), begin
 
     def _told(self) -> tuple[GuestRecord, dict[str, HasFileno]]:
         """State that the guest relies on, for the next daemon."""

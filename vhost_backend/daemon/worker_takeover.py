@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import signal
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vhost_backend.daemon.process import Kept, WorkerProcess
+from vhost_backend.daemon.process import KILL_GRACE_S, Kept, WorkerProcess
 from vhost_backend.daemon.records import WorkerRecord
 from vhost_backend.fds import Fd, HasFileno
 from vhost_backend.keeper.client import Keeper
@@ -50,6 +53,26 @@ def process_of(record: WorkerRecord, fds: dict[str, Fd], keeper: Keeper) -> tupl
         keeper.watch_exit,
     )
     return process, tuple(fds.pop(f"source{number}") for number in range(NUM_SOURCES))
+
+
+def end(fds: dict[str, Fd]) -> None:
+    """Ends a worker that an earlier daemon has left and this one does not take over, by its `descriptors`, which are closed."""
+    pidfd = fds.pop("pidfd", None)
+    for fd in fds.values():
+        fd.close()
+    if pidfd is not None:
+        _signal(pidfd, signal.SIGTERM)
+        asyncio.get_running_loop().call_later(KILL_GRACE_S, _kill, pidfd)
+
+
+def _kill(pidfd: Fd) -> None:
+    _signal(pidfd, signal.SIGKILL)
+    pidfd.close()
+
+
+def _signal(pidfd: Fd, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd.fileno(), number)
 
 
 class WorkerTakeover:

@@ -67,6 +67,13 @@ class MemoryTable:
             raise
         self._entries.append(entry)
 
+    def restore(self, entry: MappedRegion) -> None:
+        """Adds a region that an earlier daemon's table had, which it takes over.
+
+        It was checked when it came. A frontend may have shortened its file since; only its own worker maps it.
+        """
+        self._entries.append(entry)
+
     def _check(self, message: str, entry: MappedRegion) -> None:
         if len(self._entries) >= MAX_MEM_SLOTS:
             raise FrontendError(message, "number of regions", len(self) + 1, f"at most {MAX_MEM_SLOTS}")

@@ -145,7 +145,7 @@ class Session:
         self.acked_protocol_features = ProtocolFeature(record.protocol_features)
         for number, (gpa, uva, size, offset) in enumerate(record.regions):
             region = Region(messages.Gpa(gpa), size, messages.Uva(uva), offset)
-            self.memory.add("restored", MappedRegion(region, fds[f"m{number}"]))
+            self.memory.restore(MappedRegion(region, fds[f"m{number}"]))
         self.vrings = [restored_vring(index, one, fds) for index, one in enumerate(record.vrings)]
 
     # ----------------------------------------------------------------------------------------------
