@@ -36,14 +36,24 @@ os._exit(int(test.recv(1)[0]))
 GET_CONFIG = struct.pack("<III", 24, 1, 4) + b"\1\2\3\4"
 
 
+def built(folder: Path, *more: str) -> Path:
+    product = folder / "vgc-keeper"
+    sources = sorted(map(str, build.SOURCE_DIR.glob("*.c")))
+    flags = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", *more)
+    subprocess.run(["cc", *flags, "-fno-sanitize-recover=all", "-o", str(product), *sources], check=True)
+    return product
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The keeper's program."""
-    product = tmp_path_factory.mktemp("keeper") / "vgc-keeper"
-    sources = sorted(map(str, build.SOURCE_DIR.glob("*.c")))
-    flags = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined")
-    subprocess.run(["cc", *flags, "-fno-sanitize-recover=all", "-o", str(product), *sources], check=True)
-    return product
+    return built(tmp_path_factory.mktemp("keeper"))
+
+
+@pytest.fixture(scope="module")
+def hasty_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The keeper's program, which waits less long for daemons that load or take over."""
+    return built(tmp_path_factory.mktemp("keeper"), "-DSTART_PATIENCE_MS=3000")
 
 
 class Daemon:
@@ -71,6 +81,13 @@ class Daemon:
             self.keeper.hear()
         return self.said.pop(0)
 
+    def hear_stop(self) -> None:
+        """Waits until the keeper tells it to end."""
+        told: list[bool] = []
+        self.keeper._on_end = lambda: told.append(True)
+        while not told:
+            self.keeper.hear()
+
     def commit(self, *changes: Change, answer: tuple[str, int, bytes] | None = None) -> None:
         self.keeper.commit(changes, answer)
 
@@ -90,6 +107,7 @@ class Host:
     """A keeper whose daemons are stubs."""
 
     def __init__(self, program: Path, folder: Path) -> None:
+        self.service = folder / "keeper"
         stub = folder / "stub.py"
         stub.write_text(STUB)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -97,12 +115,21 @@ class Host:
         self._listener.listen()
         self._listener.settimeout(ANSWERS_WITHIN_S)
         self.daemons: list[Daemon] = []
-        self.process = subprocess.Popen(
-            [str(program), sys.executable, "-I", "-S", str(stub), str(folder / "s")],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "LD_PRELOAD": "", "ASAN_OPTIONS": "detect_leaks=1"},
-        )
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
+            service.bind(str(self.service))
+            service.listen(4)
+            environment = {
+                "LD_PRELOAD": "",
+                "ASAN_OPTIONS": "detect_leaks=1",
+                "VGC_KEEPER_LISTEN": str(service.fileno()),
+            }
+            self.process = subprocess.Popen(
+                [str(program), sys.executable, "-I", "-S", str(stub), str(folder / "s")],
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, **environment},
+                pass_fds=(service.fileno(),),
+            )
 
     def next(self, version: int | None = 1) -> Daemon:
         """The next daemon that the keeper has started."""
@@ -124,6 +151,14 @@ class Host:
         spare.keeper.hello()
         return spare
 
+    def client(self, order: bytes = b"") -> socket.socket:
+        """A client of the keeper's socket, which has sent `order`."""
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        client.connect(str(self.service))
+        client.settimeout(ANSWERS_WITHIN_S)
+        client.sendall(order)
+        return client
+
     def num_fds(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
@@ -136,10 +171,10 @@ class Host:
         for daemon in self.daemons:
             with contextlib.suppress(OSError):
                 daemon.close()
+        self._listener.close()  # daemons that nobody has taken end
         said = self.process.stderr.read()
         self.process.wait(ANSWERS_WITHIN_S)
         self.process.stderr.close()
-        self._listener.close()
         assert "Sanitizer" not in said, said
         assert "runtime error" not in said, said
         return said
@@ -148,6 +183,15 @@ class Host:
 @pytest.fixture
 def host(program: Path, tmp_path: Path) -> Iterator[Host]:
     host = Host(program, tmp_path)
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.fixture
+def hasty(hasty_program: Path, tmp_path: Path) -> Iterator[Host]:
+    host = Host(hasty_program, tmp_path)
     try:
         yield host
     finally:
@@ -325,6 +369,62 @@ def test_last_words_of_a_daemon_count_although_it_has_left_a_message_unread(
     assert spare.take_over()["last"].blob == b"words"
 
 
+def lingering() -> tuple[socket.socket, socket.socket]:
+    """A TCP socket of which the last close takes an hour, and the other end, which reads nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sock = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(1 << 16))
+    return sock, other
+
+
+@pytest.mark.parametrize("way", ["descriptor", "descriptor too many", "queue of a descriptor", "unread", "kept"])
+def test_socket_that_takes_long_to_close_keeps_nobody_waiting(
+    host: Host, frontend: Callable[..., socket.socket], way: str
+) -> None:
+    first, _spare = host.begin()
+    hostile, other = frontend(first, "hostile"), frontend(first, "f")
+    of_hostile: list[Relayed | HungUp] = []
+    first.keeper.listen("hostile", of_hostile.append)
+    sock, end = lingering()
+    with end, sock, contextlib.ExitStack() as open_till_then:
+        if way == "queue of a descriptor":
+            one, two = socket.socketpair()
+            with one:
+                socket.send_fds(one, [b"x"], [sock.fileno()])
+            open_till_then.enter_context(two)
+            fds = [two.fileno()]
+        elif way == "descriptor too many":
+            event = open_till_then.enter_context(Fd(os.eventfd(0)))
+            fds = [*[event.fileno()] * 200, sock.fileno()]
+        else:
+            fds = [sock.fileno()]
+        if way == "kept":
+            first.commit(Put("a/socket", b"", sock))
+        elif way == "unread":
+            hostile.sendall(GET_CONFIG)
+            socket.send_fds(hostile, [GET_CONFIG], fds)
+        else:
+            socket.send_fds(hostile, [GET_CONFIG], fds)
+        sock.close()  # from here on, the last close is not ours
+        open_till_then.close()
+        while way != "kept" and not of_hostile:
+            first.keeper.hear()
+        for said in of_hostile:
+            for fd in relayed(said).fds:
+                os.close(fd)
+        if way == "kept":
+            first.commit(Drop("a"))
+        else:
+            first.commit(*([Drop("hostile")] if way == "unread" else ()), answer=("hostile", 1, b"."))
+        other.sendall(GET_CONFIG)
+        assert relayed(first.hear()).seq == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_packets_that_make_no_sense_are_left_out(host: Host, seed: int) -> None:
     """A daemon that has gone mad does not take the keeper along."""
@@ -335,6 +435,16 @@ def test_packets_that_make_no_sense_are_left_out(host: Host, seed: int) -> None:
         kind = chance.choice([2, 3, 3, 3, 5, 16, 1 << 31])
         lengths = [chance.choice([0, 1, 5, 127, 129, 4096, (1 << 32) - 1]) for _ in range(4)]
         first.socket.send(struct.pack("=5I", kind, *lengths) + chance.randbytes(chance.choice([0, 3, 16, 60, 1000])))
+    first.kill()
+    assert spare.take_over()["state"].blob == b"good"
+
+
+@pytest.mark.parametrize(("kind", "index"), [(9, -1), (0, -1), (1, 0), (1, 7), (3, -1), (2, 0)], ids=str)
+def test_commit_with_an_operation_that_makes_no_sense_changes_nothing(host: Host, kind: int, index: int) -> None:
+    first, spare = host.begin()
+    first.commit(Put("state", b"good"))
+    operation = struct.pack("=3Ii", 1, 5, 3, -1) + b"statebad" + struct.pack("=3Ii", kind, 5, 0, index) + b"state"
+    first.socket.send(struct.pack("=5I", 3, 0, 0, 0, 2) + operation)
     first.kill()
     assert spare.take_over()["state"].blob == b"good"
 
@@ -420,3 +530,63 @@ def test_program_that_is_to_be_replaced_before_it_serves_is_replaced_then(host: 
 def test_keeper_without_a_program_says_what_is_allowed(program: Path) -> None:
     ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (2, "vgc-keeper: no program to run; allowed: vgc-keeper PROGRAM...\n")
+
+
+def test_spare_that_never_loads_does_not_keep_the_next_from_taking_over(hasty: Host) -> None:
+    first = hasty.next(None)
+    first.load()
+    first.keeper.ready()
+    first.commit(Put("state", b"kept"))
+    silent = hasty.next()
+    first.kill()
+    until(lambda: not Path(f"/proc/{silent.pid}").exists())
+    assert hasty.next().load()["state"].blob == b"kept"
+    assert f"vgcd does not get ready, and is killed (pid {silent.pid})" in hasty.close()
+
+
+def test_spare_that_has_loaded_and_does_not_serve_is_followed_by_one_that_does(hasty: Host) -> None:
+    first, spare = hasty.begin()
+    first.commit(Put("state", b"kept"))
+    os.kill(spare.pid, signal.SIGSTOP)
+    first.kill()
+    until(lambda: not Path(f"/proc/{spare.pid}").exists())
+    third = hasty.next()
+    assert third.load()["state"].blob == b"kept"
+    third.keeper.ready()
+    hasty.spare()
+
+
+def test_new_program_that_never_loads_is_given_up_and_can_be_tried_again(hasty: Host) -> None:
+    first, _spare = hasty.begin()
+    with hasty.client(b"r") as client:
+        silent = hasty.next()
+        assert client.recv(100).decode() == f"refused {first.pid}\n"
+    until(lambda: not Path(f"/proc/{silent.pid}").exists())
+    with hasty.client(b"r") as client:
+        new = hasty.next()
+        new.load()
+        new.keeper.ready()
+        assert client.recv(100).decode() == f"serving {new.pid}\n"
+
+
+def test_clients_that_say_nothing_or_have_gone_keep_nobody_waiting(
+    host: Host, frontend: Callable[..., socket.socket]
+) -> None:
+    first, _spare = host.begin()
+    qemu = frontend(first)
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            host.client(b"r").close()
+        silent = [stack.enter_context(host.client()) for _ in range(20)]
+        qemu.sendall(GET_CONFIG)
+        assert relayed(first.hear()).seq == 1
+        asking = stack.enter_context(host.client(b"r"))
+        new = host.next()
+        with host.client(b"?") as wrong:
+            assert wrong.recv(100) == b""
+        new.load()
+        new.keeper.ready()
+        assert asking.recv(100).decode() == f"serving {new.pid}\n"
+        assert silent[0].recv(100) == b""  # others have needed its place
+        stack.enter_context(host.client(b"f"))
+        new.hear_stop()

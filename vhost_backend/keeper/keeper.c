@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@
 
 #define SOCKET_BYTES (4 << 20)
 #define SEND_PATIENCE_S 5 /* a daemon that reads nothing for this time is killed */
-#define FIXED 5           /* descriptors that are always waited for: signals, three daemons, clients */
+#define FIXED 5 /* descriptors that are always waited for: signals, three daemons, the listener; then clients */
 #define FIRST_DELAY_MS 100
 #define LONGEST_DELAY_MS 5000
 #define QUICK_DEATH_MS 10000 /* a spare that has lived for longer says nothing about the next one */
@@ -36,6 +37,10 @@
 #define VERSION_ENVIRONMENT "VGC_KEEPER_VERSION"
 #define LISTEN_ENVIRONMENT "VGC_KEEPER_LISTEN"
 #define MAX_CLIENTS 8
+#ifndef START_PATIENCE_MS
+#define START_PATIENCE_MS 60000 /* a daemon that loads, or takes over, and says nothing for this time is killed */
+#endif
+#define LONGEST_PATIENCE 4 /* it is doubled so often at most, whenever a daemon has been killed for it */
 
 struct daemon {
     pid_t pid; /* 0: none */
@@ -46,6 +51,13 @@ struct daemon {
     bool ends;        /* it said END */
     uint32_t version; /* of its records */
     int64_t started_ms;
+    int64_t due_ms; /* when it is to have said something; 0: at no time */
+};
+
+struct client {
+    int sock; /* -1: nobody */
+    bool has_asked;
+    uint64_t number; /* of clients so far; 0: nobody */
 };
 
 static struct daemon active, following; /* `following`: the spare, or one that takes over when the active has ended */
@@ -57,14 +69,21 @@ static bool replaces_later; /* the present daemon is to be replaced as soon as i
 static int failures;        /* starts in a row that came to nothing, but for spares */
 static int spare_deaths;    /* quick ones in a row */
 static int64_t start_at_ms;
+static int late; /* daemons that were killed for saying nothing, since one has served */
 static int listener = -1;
-static int clients[MAX_CLIENTS]; /* who wait for an answer; -1: nobody */
+static struct client clients[MAX_CLIENTS];
 
 static int64_t now_ms(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Has a daemon say something soon. */
+static void expect(struct daemon *daemon)
+{
+    daemon->due_ms = now_ms() + ((int64_t)START_PATIENCE_MS << (late < LONGEST_PATIENCE ? late : LONGEST_PATIENCE));
 }
 
 /* Ends a daemon that does not serve, if there is one. */
@@ -144,6 +163,8 @@ static bool start(struct daemon *daemon, bool takes_over)
         return false;
     }
     *daemon = (struct daemon){.pid = pid, .sock = pair[0], .takes_over = takes_over, .started_ms = now_ms()};
+    if (has_served)
+        expect(daemon);
     return true;
 }
 
@@ -167,6 +188,8 @@ static int64_t delay_start(int delayed)
 static void put_in_charge(struct daemon *daemon)
 {
     struct vgc_keep_head go = {.type = VGC_KEEP_GO};
+    if (has_served)
+        expect(daemon);
     if (!store_send(daemon->sock) || !relay_send_all(daemon->sock) ||
         !packet_send(daemon->sock, go, NULL, NULL, NULL, 0))
         (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
@@ -182,7 +205,24 @@ static void stop(struct daemon *daemon, int number)
         (void)kill(daemon->pid, number);
 }
 
+/* Kills a daemon that has not said anything for too long: its successor is started. */
+static void end_if_late(struct daemon *daemon)
+{
+    if (daemon->pid == 0 || daemon->due_ms == 0 || now_ms() < daemon->due_ms)
+        return;
+    keeper_say("vgcd does not get ready, and is killed (pid %d)", (int)daemon->pid);
+    daemon->due_ms = 0;
+    late++;
+    (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
+}
+
 /* ---- who wait for another daemon ------------------------------------------------------------------------------ */
+
+static void end_client(struct client *client)
+{
+    keeper_close(client->sock);
+    *client = (struct client){.sock = -1};
+}
 
 static void answer_clients(const char *word, pid_t pid)
 {
@@ -190,11 +230,10 @@ static void answer_clients(const char *word, pid_t pid)
     int size =
         pid > 0 ? snprintf(line, sizeof(line), "%s %d\n", word, (int)pid) : snprintf(line, sizeof(line), "%s\n", word);
     for (size_t i = 0; i < MAX_CLIENTS; i++) {
-        if (clients[i] < 0)
+        if (clients[i].sock < 0 || !clients[i].has_asked)
             continue;
-        (void)send(clients[i], line, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        (void)close(clients[i]);
-        clients[i] = -1;
+        (void)send(clients[i].sock, line, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        end_client(&clients[i]);
     }
 }
 
@@ -208,24 +247,23 @@ static void refuse_clients(void)
 static void do_op(struct packet *packet, struct vgc_keep_op op, const char *key, const char *blob)
 {
     int fd = -1;
-    if (op.fd >= 0 && (size_t)op.fd < packet->num_fds) {
+    if (op.fd >= 0) {
         fd = packet->fds[op.fd];
         packet->fds[op.fd] = -1;
     }
     if (op.kind == VGC_KEEP_PUT) {
         store_put(key, op.key_len, blob, op.blob_len, fd);
-    } else if (op.kind == VGC_KEEP_ADD_RELAY && fd >= 0) {
+    } else if (op.kind == VGC_KEEP_ADD_RELAY) {
         relay_add(key, op.key_len, fd);
     } else {
-        if (fd >= 0)
-            (void)close(fd);
         store_drop(key, op.key_len);
         relay_drop(key, op.key_len);
     }
 }
 
-/* Reads the operation at `*at`; false: the packet has no whole one there. */
-static bool next_op(const struct packet *packet, size_t *at, struct vgc_keep_op *op, const char **key,
+/* Reads the operation at `*at`; false: the packet has no whole one there, or it makes no sense. `*fds`: descriptors
+ * that those before have used, which is one after the other. */
+static bool next_op(const struct packet *packet, size_t *at, size_t *fds, struct vgc_keep_op *op, const char **key,
                     const char **blob)
 {
     if (packet->rest - *at < sizeof(*op))
@@ -235,6 +273,22 @@ static bool next_op(const struct packet *packet, size_t *at, struct vgc_keep_op 
     if (op->key_len == 0 || op->key_len > VGC_KEEP_MAX_KEY || op->key_len > packet->rest - *at ||
         op->blob_len > packet->rest - *at - op->key_len)
         return false;
+    if (op->fd >= 0 && ((size_t)op->fd != *fds || ++*fds > packet->num_fds))
+        return false;
+    switch (op->kind) {
+    case VGC_KEEP_PUT:
+        break;
+    case VGC_KEEP_ADD_RELAY:
+        if (op->fd < 0)
+            return false;
+        break;
+    case VGC_KEEP_DROP:
+        if (op->fd >= 0)
+            return false;
+        break;
+    default:
+        return false;
+    }
     *key = packet->bytes + *at;
     *blob = *key + op->key_len;
     *at += op->key_len + (size_t)op->blob_len;
@@ -246,17 +300,18 @@ static void commit(struct packet *packet)
     const struct vgc_keep_head *head = &packet->head;
     struct vgc_keep_op op;
     const char *key, *blob;
-    size_t at = head->size;
+    size_t at = head->size, fds = 0;
     if (head->key_len > 0 && !relay_has_open(packet->key, head->key_len, head->seq))
         return; /* the frontend has gone meanwhile, and its entries with it or soon */
     for (uint32_t i = 0; i < head->flags; i++)
-        if (!next_op(packet, &at, &op, &key, &blob)) {
+        if (!next_op(packet, &at, &fds, &op, &key, &blob)) {
             keeper_say("vgcd sent a commit that cannot be read; it is left out");
             return;
         }
     at = head->size;
+    fds = 0;
     for (uint32_t i = 0; i < head->flags; i++)
-        if (next_op(packet, &at, &op, &key, &blob))
+        if (next_op(packet, &at, &fds, &op, &key, &blob))
             do_op(packet, op, key, blob);
     if (head->key_len > 0)
         (void)relay_answer(packet->key, head->key_len, head->seq, packet->bytes, head->size);
@@ -265,6 +320,7 @@ static void commit(struct packet *packet)
 static void on_hello(struct daemon *daemon, uint32_t version)
 {
     daemon->has_loaded = true;
+    daemon->due_ms = 0;
     daemon->version = version;
     if (daemon == &active)
         put_in_charge(daemon);
@@ -280,7 +336,8 @@ static void on_hello(struct daemon *daemon, uint32_t version)
 static void on_ready(struct daemon *daemon)
 {
     daemon->serves = has_served = wants_following = true;
-    failures = 0;
+    failures = late = 0;
+    daemon->due_ms = 0;
     if (is_ending) {
         stop(daemon, SIGTERM);
     } else if (replaces_later) {
@@ -297,6 +354,8 @@ static void hear(struct daemon *daemon)
     static struct packet packet;
     enum received result = NOTHING_YET;
     while (daemon->sock >= 0 && (result = packet_receive(daemon->sock, &packet)) == RECEIVED) {
+        if (daemon->due_ms != 0)
+            expect(daemon);
         if (packet.head.type == VGC_KEEP_HELLO)
             on_hello(daemon, packet.head.seq);
         else if (daemon == &active && packet.head.type == VGC_KEEP_READY)
@@ -419,28 +478,50 @@ static void finish(int number)
     stop(&active, number);
 }
 
+/* Takes a client that has connected, if no place is free in that of the one that has said nothing for longest. */
 static void take_client(void)
 {
-    char order = 0;
-    const struct timeval patience = {.tv_usec = 100000}; /* who connects sends at once */
-    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (client < 0)
+    static uint64_t taken;
+    struct client *place = NULL;
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        if (!clients[i].has_asked && (place == NULL || clients[i].number < place->number))
+            place = &clients[i];
+    if (place == NULL)
+        return; /* it waits until somebody is answered */
+    int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sock < 0)
         return;
-    (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    bool has_order = recv(client, &order, 1, 0) == 1;
-    for (size_t i = 0; has_order && i < MAX_CLIENTS; i++) {
-        if (clients[i] >= 0)
-            continue;
-        clients[i] = client;
-        if (order == VGC_KEEP_FINISH)
+    if (place->sock >= 0)
+        end_client(place);
+    *place = (struct client){.sock = sock, .number = ++taken};
+}
+
+/* Hears a client's order, and whether it has gone. */
+static void hear_client(struct client *client)
+{
+    char said[16];
+    ssize_t size = recv(client->sock, said, sizeof(said), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (size <= 0) {
+        end_client(client);
+    } else if (!client->has_asked) {
+        client->has_asked = true;
+        if (said[0] == VGC_KEEP_FINISH)
             finish(SIGTERM);
-        else if (order == VGC_KEEP_REPLACE)
+        else if (said[0] == VGC_KEEP_REPLACE)
             replace();
         else
-            refuse_clients();
-        return;
+            end_client(client);
     }
-    (void)close(client);
+}
+
+static bool has_room_for_client(void)
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        if (!clients[i].has_asked)
+            return true;
+    return false;
 }
 
 static void on_signal(int number)
@@ -486,15 +567,25 @@ static void start_what_is_due(void)
     }
 }
 
+/* Time until `at_ms`, but `before` at most, which is negative for no time. */
+static int64_t sooner(int64_t before, int64_t at_ms)
+{
+    int64_t left = at_ms - now_ms();
+    left = left > 0 ? left : 0;
+    return before < 0 || left < before ? left : before;
+}
+
 static int wait_ms(void)
 {
     bool can_promote = active.pid == 0 && following.has_loaded;
     bool wants_spare = active.serves && wants_following && !is_ending;
     bool has_to_start = can_promote || (following.pid == 0 && (active.pid == 0 || wants_spare));
-    int64_t left = start_at_ms - now_ms();
-    if (!has_to_start)
-        return -1;
-    return left <= 0 ? 0 : (int)left;
+    int64_t left = has_to_start ? sooner(-1, start_at_ms) : -1;
+    const struct daemon *daemons[] = {&active, &following, &candidate};
+    for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
+        if (daemons[i]->pid != 0 && daemons[i]->due_ms != 0)
+            left = sooner(left, daemons[i]->due_ms);
+    return left > INT_MAX ? INT_MAX : (int)left;
 }
 
 static int open_signals(void)
@@ -528,7 +619,7 @@ int main(int argc, char **argv)
     program = argv + 1;
     active.sock = following.sock = candidate.sock = -1;
     for (size_t i = 0; i < MAX_CLIENTS; i++)
-        clients[i] = -1;
+        clients[i].sock = -1;
     const char *number = getenv(LISTEN_ENVIRONMENT);
     if (number != NULL) {
         listener = (int)strtol(number, NULL, 10);
@@ -541,7 +632,7 @@ int main(int argc, char **argv)
         keeper_say("cannot start: %s", strerror(errno));
         return 3;
     }
-    fds = keeper_grown(NULL, (room + FIXED) * sizeof(*fds));
+    fds = keeper_grown(NULL, (room + FIXED + MAX_CLIENTS) * sizeof(*fds));
     if (!start(&active, false))
         return 3;
     for (;;) {
@@ -549,14 +640,16 @@ int main(int argc, char **argv)
         fds[1] = (struct pollfd){.fd = active.sock, .events = POLLIN};
         fds[2] = (struct pollfd){.fd = following.sock, .events = POLLIN};
         fds[3] = (struct pollfd){.fd = candidate.sock, .events = POLLIN};
-        fds[4] = (struct pollfd){.fd = listener, .events = POLLIN};
-        size_t relays = relay_wait_for(fds + FIXED, room);
+        fds[4] = (struct pollfd){.fd = has_room_for_client() ? listener : -1, .events = POLLIN};
+        for (size_t i = 0; i < MAX_CLIENTS; i++)
+            fds[FIXED + i] = (struct pollfd){.fd = clients[i].sock, .events = POLLIN};
+        size_t relays = relay_wait_for(fds + FIXED + MAX_CLIENTS, room);
         if (relays > room) {
             room = 2 * relays;
-            fds = keeper_grown(fds, (room + FIXED) * sizeof(*fds));
+            fds = keeper_grown(fds, (room + FIXED + MAX_CLIENTS) * sizeof(*fds));
             continue;
         }
-        if (poll(fds, FIXED + relays, wait_ms()) < 0 && errno != EINTR) {
+        if (poll(fds, FIXED + MAX_CLIENTS + relays, wait_ms()) < 0 && errno != EINTR) {
             keeper_say("poll: %s", strerror(errno));
             return 3;
         }
@@ -564,9 +657,16 @@ int main(int argc, char **argv)
         hear(&following);
         hear(&candidate);
         read_signals(signals);
+        for (size_t i = 0; i < MAX_CLIENTS; i++)
+            if (clients[i].sock >= 0)
+                hear_client(&clients[i]);
         if (fds[4].revents != 0)
             take_client();
+        end_if_late(&active);
+        end_if_late(&following);
+        end_if_late(&candidate);
         start_what_is_due();
-        relay_work(active.has_loaded ? active.sock : -1);
+        if (!relay_work(active.has_loaded ? active.sock : -1) && active.pid > 0)
+            (void)kill(active.pid, SIGKILL); /* it does not read: the next one gets the same messages */
     }
 }

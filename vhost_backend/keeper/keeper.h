@@ -17,6 +17,11 @@ __attribute__((format(printf, 1, 2))) void keeper_say(const char *format, ...);
 /* Ends the program where the host has no memory: everything that it keeps ends with it. */
 void *keeper_grown(void *memory, size_t size);
 
+/* Closes a descriptor that a frontend or a guest may have made. The last close of a socket can take as long as its
+ * owner likes (SO_LINGER), and so can that of one with such sockets in its queue: a process that ends at once has it
+ * instead. */
+void keeper_close(int fd);
+
 /* ---- packets ------------------------------------------------------------------------------------------------ */
 
 struct packet {
@@ -73,7 +78,8 @@ bool relay_send_all(int sock);
 /* Number of descriptors to wait for, of which the first `max` are put into `fds`. */
 size_t relay_wait_for(struct pollfd *fds, size_t max);
 
-/* Reads, passes on to the daemon at `sock` and answers as much as can be done now; -1: there is no daemon. */
-void relay_work(int sock);
+/* Reads, passes on to the daemon at `sock` and answers as much as can be done now; -1: there is no daemon. False as of
+ * `packet_send`: the rest is to be passed on to another daemon. */
+bool relay_work(int sock);
 
 #endif

@@ -1,11 +1,13 @@
 /* Packets of the keeper's protocol. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "keeper.h"
@@ -32,6 +34,21 @@ void *keeper_grown(void *memory, size_t size)
     return grown;
 }
 
+void keeper_close(int fd)
+{
+    int domain;
+    socklen_t size = sizeof(domain);
+    pid_t holder = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 ? fork() : -1;
+    if (holder == 0)
+        for (;;)
+            (void)pause();
+    (void)close(fd); /* not the last time, if there is a holder */
+    if (holder > 0) {
+        (void)kill(holder, SIGKILL); /* sockets do not linger where a process ends */
+        (void)waitpid(holder, NULL, 0);
+    }
+}
+
 bool keeper_take_fds(struct msghdr *message, int *fds, size_t *count, size_t max)
 {
     bool has_all = !(message->msg_flags & MSG_CTRUNC);
@@ -45,7 +62,7 @@ bool keeper_take_fds(struct msghdr *message, int *fds, size_t *count, size_t max
             if (*count < max) {
                 fds[(*count)++] = fd;
             } else {
-                (void)close(fd);
+                keeper_close(fd);
                 has_all = false;
             }
         }
@@ -91,7 +108,7 @@ void packet_close_fds(struct packet *packet)
 {
     for (size_t i = 0; i < packet->num_fds; i++)
         if (packet->fds[i] >= 0)
-            (void)close(packet->fds[i]);
+            keeper_close(packet->fds[i]);
     packet->num_fds = 0;
 }
 

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "keeper.h"
 
 #define HEADER_BYTES 12 /* [vhost-user: Header] */
 #define SIZE_OFFSET 8
+#define MOST_FDS                                                                                                       \
+    253 /* of one sendmsg [unix(7), SCM_MAX_FD]: those that find no room here would be closed by the kernel */
 
 enum state { READING, READ, PASSED_ON, GONE };
 
@@ -45,7 +46,7 @@ static struct relay *find(const char *key, size_t key_len)
 static void close_fds(struct relay *relay)
 {
     for (size_t i = 0; i < relay->num_fds; i++)
-        (void)close(relay->fds[i]);
+        keeper_close(relay->fds[i]);
     relay->num_fds = 0;
 }
 
@@ -53,7 +54,7 @@ static void forget(size_t index)
 {
     struct relay *relay = relays[index];
     close_fds(relay);
-    (void)close(relay->sock);
+    keeper_close(relay->sock);
     free(relay->reply);
     free(relay);
     relays[index] = relays[--num_relays];
@@ -160,7 +161,7 @@ static void read_some(struct relay *relay)
 {
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(VGC_KEEP_MAX_MESSAGE_FDS * sizeof(int))];
+        char space[CMSG_SPACE(MOST_FDS * sizeof(int))];
     } control;
     while (is_read(relay)) {
         struct iovec part = {.iov_base = relay->message + relay->size, .iov_len = wanted(relay) - relay->size};
@@ -180,7 +181,8 @@ static void read_some(struct relay *relay)
     }
 }
 
-static void pass_on(struct relay *relay, int sock)
+/* False as of `packet_send`. */
+static bool pass_on(struct relay *relay, int sock)
 {
     struct vgc_keep_head head = {
         .key_len = (uint32_t)relay->key_len,
@@ -190,12 +192,15 @@ static void pass_on(struct relay *relay, int sock)
     };
     if (relay->state == READ) {
         head.type = VGC_KEEP_MESSAGE;
-        if (packet_send(sock, head, relay->key, relay->message, relay->fds, relay->num_fds))
-            relay->state = PASSED_ON;
+        if (!packet_send(sock, head, relay->key, relay->message, relay->fds, relay->num_fds))
+            return false;
+        relay->state = PASSED_ON;
     } else if (relay->state == GONE && !relay->is_told) {
         head.type = VGC_KEEP_HANGUP;
         relay->is_told = packet_send(sock, head, relay->key, relay->message, NULL, 0);
+        return relay->is_told;
     }
+    return true;
 }
 
 size_t relay_wait_for(struct pollfd *fds, size_t max)
@@ -212,12 +217,14 @@ size_t relay_wait_for(struct pollfd *fds, size_t max)
     return count;
 }
 
-void relay_work(int sock)
+bool relay_work(int sock)
 {
+    bool reads = true;
     for (size_t i = 0; i < num_relays; i++) {
         send_reply(relays[i]);
         read_some(relays[i]);
-        if (sock >= 0)
-            pass_on(relays[i], sock);
+        if (sock >= 0 && reads)
+            reads = pass_on(relays[i], sock);
     }
+    return reads;
 }

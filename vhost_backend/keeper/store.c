@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "keeper.h"
 
@@ -34,7 +33,7 @@ static void empty(struct entry *entry)
 {
     free(entry->blob);
     if (entry->fd >= 0)
-        (void)close(entry->fd);
+        keeper_close(entry->fd);
 }
 
 void store_put(const char *key, size_t key_len, const char *blob, size_t blob_len, int fd)
