@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -65,8 +66,12 @@ class Fd:
             return False
         return fcntl.fcntl(self.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
-    def is_socket(self) -> bool:
-        return stat.S_ISSOCK(os.fstat(self.fileno()).st_mode)
+    def is_unix_stream(self) -> bool:
+        """True for a stream socket of this host: unlike one of a network, it does not linger when it is closed [socket(7), SO_LINGER]."""
+        if not stat.S_ISSOCK(os.fstat(self.fileno()).st_mode):
+            return False
+        with socket.socket(fileno=os.dup(self.fileno())) as sock:
+            return (sock.family, sock.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
 
     def identity(self) -> tuple[int, int]:
         """Device and inode of the open file; equal for two descriptors of one file."""

@@ -332,6 +332,11 @@ def test_backend_channel_that_is_no_socket_is_refused(frontend: FakeFrontend) ->
     os.close(fd)
 
 
+def test_backend_channel_that_may_take_long_to_close_is_refused(frontend: FakeFrontend) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as lingers:
+        assert frontend.acked(Request.SET_BACKEND_REQ_FD, fds=[lingers.fileno()]) == REFUSED
+
+
 def test_running_ring_cannot_be_changed(frontend: FakeFrontend, memory: SharedFile, ring: RingSetup) -> None:
     frontend.start([ring], [memory])
     assert frontend.acked(Request.SET_VRING_NUM, messages.vring_state(0, 32)) == REFUSED

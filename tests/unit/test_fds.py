@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
@@ -69,4 +70,13 @@ def test_kinds_of_descriptors_are_told_apart() -> None:
         os.ftruncate(file.fileno(), 42)
         assert (event.is_eventfd(), file.is_eventfd()) == (True, False)
         assert (event.file_size(), file.file_size()) == (None, 42)
-        assert not event.is_socket()
+        assert not event.is_unix_stream()
+
+
+def test_sockets_that_linger_are_told_from_those_of_this_host() -> None:
+    one, two = socket.socketpair()
+    with one, two, Fd(os.dup(one.fileno())) as stream:
+        assert stream.is_unix_stream()
+    for family, kind in [(socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_DGRAM)]:
+        with socket.socket(family, kind) as other, Fd(os.dup(other.fileno())) as fd:
+            assert not fd.is_unix_stream()

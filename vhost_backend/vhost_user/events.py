@@ -33,11 +33,10 @@ def _made_one_way(fd: Fd) -> bool:
 
     The socket goes to a worker, and guest code there must not get descriptors from whoever has the other end.
     """
-    if not fd.is_socket():
+    if not fd.is_unix_stream():
         return False
     with socket.socket(fileno=os.dup(fd.fileno())) as sock, contextlib.suppress(OSError):
-        if (sock.family, sock.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
-            sock.getpeername()
-            sock.shutdown(socket.SHUT_RD)
-            return True
+        sock.getpeername()
+        sock.shutdown(socket.SHUT_RD)
+        return True
     return False

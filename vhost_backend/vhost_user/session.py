@@ -247,9 +247,9 @@ class Session:
 
     async def _on_set_backend_req_fd(self, message: Message) -> None:
         channel = message.fds.take()
-        if not channel.is_socket():
+        if not channel.is_unix_stream():
             channel.close()
-            raise FrontendError("SET_BACKEND_REQ_FD", "fd", "not a socket", "a connected stream socket")
+            raise FrontendError("SET_BACKEND_REQ_FD", "fd", "something else", "a connected UNIX stream socket")
         self._device.backend_channel_set(channel)
 
     async def _on_reset_device(self, _message: Message) -> None:
