@@ -534,7 +534,14 @@ def test_daemon_that_dies_while_it_takes_over_leaves_the_worker_to_the_next(tmp_
         with open_device(link, tmp_path / "guest") as device:
             host.kill_daemon()
             host.wait_for_takeovers(2)
-            host.wait_for("spare_ready", count=3)
+
+            def is_settled() -> bool:
+                names = [one["event"] for one in host.events]
+                return (
+                    "spare_ready" in names[names.index("frontend_taken_over", names.index("frontend_taken_over") + 1) :]
+                )
+
+            until(is_settled)
             assert list(device.to_device([9]).get()) == [9]
         assert link._space.generation == 1
         assert host.count("worker_started") == 1
