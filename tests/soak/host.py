@@ -24,6 +24,8 @@ PROBED: Final = "a"
 """The VM of the configuration file, which is there all the time."""
 HOST: Final = "h1"
 """Name of the host at the control centre."""
+MAX_ERROR_CHARS: Final = 4000
+"""Most characters of a daemon's error that is no event, from its end."""
 AGAIN_S: Final = 0.05
 """Time between two attempts to reach a daemon."""
 
@@ -50,6 +52,8 @@ class SoakHost:
         """Number of events of the daemons' logs, by name."""
         self.errors: list[str] = []
         """Events of the level `error` or worse, and lines that are no events."""
+        self._is_told = False
+        """True while lines belong to the last of the errors."""
         self._workers: dict[str, int] = {}
         self._daemon = self._spare = 0
         self._said = threading.Condition()
@@ -111,7 +115,11 @@ class SoakHost:
             self.events["keeper's line"] += 1
             if line.startswith(("Traceback", "Fatal", "==")):
                 self.errors.append(line.strip())
+                self._is_told = True
+            elif self._is_told:  # frames, and the error itself
+                self.errors[-1] = f"{self.errors[-1]} | {line.strip()}"[-MAX_ERROR_CHARS:]
             return
+        self._is_told = False
         event: dict[str, Any] = json.loads(line)
         name = event["event"]
         self.events[name] += 1

@@ -128,6 +128,21 @@ def test_a_stale_context_id_is_not_the_next_one(rig: Rig) -> None:
     assert refused(rig, Opcode.NOP, context=stale)[0] is Status.NO_CONTEXT
 
 
+def test_a_context_of_an_earlier_worker_is_none_of_the_next_ones() -> None:
+    """Those of 40 workers that follow each other, of which each makes and destroys the first of its contexts 20 times."""
+    ids: set[int] = set()
+    for generation in range(1, 41):
+        with plane_rig(replace(LIMITS, generation=generation)) as rig:
+            first, *others = (rig.context() for _ in range(LIMITS.max_contexts))
+            own = {first, *others}
+            for _ in range(20):
+                assert rig.cold(Opcode.CONTEXT_DESTROY, context=first).status is Status.OK
+                first = rig.context()
+                own.add(first)
+        assert not ids & own
+        ids |= own
+
+
 def test_context_destroy_frees_memory_programs_and_events(rig: Rig) -> None:
     context = rig.context()
     rig.alloc(context, 5000)

@@ -9,6 +9,14 @@ struct vgc_context *vgc_context_find(struct vgc_dp *dp, uint32_t id)
     return &dp->contexts[index];
 }
 
+/* Serial before the first of a worker's contexts in a slot. A process that has yet to hear that the worker was replaced
+ * still names contexts of the one before: they must not be those of other processes. By the golden ratio, serials of
+ * workers that follow each other are as far apart as can be. */
+static uint32_t first_serial(const struct vgc_dp *dp)
+{
+    return dp->config.generation * 20251 & 0x7fff;
+}
+
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint32_t index = 0;
@@ -31,7 +39,7 @@ void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
     while (dp->contexts[index].id != 0)
         index++;
     struct vgc_context *context = &dp->contexts[index];
-    uint32_t serial = context->serial;
+    uint32_t serial = context->serial != 0 ? context->serial : first_serial(dp);
     uint32_t id = vgc_make_id(&serial, index);
     *context = (struct vgc_context){.id = id, .serial = serial};
     dp->num_contexts++;
