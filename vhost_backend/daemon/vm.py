@@ -58,7 +58,7 @@ from virtio_proto.control.api import AllotmentState
 
 _STATE: Final = "state"
 """Key of the state that outlasts frontends."""
-HANDOVER_S: Final = 0.5
+HANDOVER_S: Final = 3.0
 """Longest time that a new connection waits for the end of the old one."""
 MAX_TRIES: Final = 3
 """Daemons that may die while they take a VM's frontend over; the next one gives it up."""
