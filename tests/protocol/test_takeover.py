@@ -446,17 +446,21 @@ def test_signal_has_the_program_on_disk_take_over(host: KeptVgcd, device: vgc.De
     assert list(device.to_device([6]).get()) == [6]
 
 
+def faulty_program(folder: Path, *lines: str) -> tuple[str, ...]:
+    """Command of a keeper that runs a vgcd in which `lines` have changed something beforehand."""
+    faulty = folder / "faulty.py"
+    faulty.write_text("\n".join(("from vhost_backend import entry", *lines, "entry.main()", "")))
+    return str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty)
+
+
 def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None:
-    faulty = tmp_path / "faulty.py"
-    faulty.write_text(
-        "from vhost_backend import entry\n"
-        "from vhost_backend.daemon.server import Daemon\n"
-        "async def fail():\n"
-        "    raise RuntimeError('a bug')\n"
-        "Daemon.reload_soon = lambda daemon: daemon._tasks.create_task(fail())\n"
-        "entry.main()\n"
+    program = faulty_program(
+        tmp_path,
+        "from vhost_backend.daemon.server import Daemon",
+        "async def fail():",
+        "    raise RuntimeError('a bug')",
+        "Daemon.reload_soon = lambda daemon: daemon._tasks.create_task(fail())",
     )
-    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
     with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
         link.wait_ready()
         host.wait_for("spare_ready")
@@ -469,24 +473,22 @@ def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None
 
 
 def test_daemon_that_cannot_start_leaves_all_to_the_next(tmp_path: Path) -> None:
-    faulty, serves = tmp_path / "faulty.py", tmp_path / "serves"
-    faulty.write_text(
-        "import os, sys\n"
-        "from vhost_backend import entry\n"
-        "from vhost_backend.daemon.housing import Housing\n"
-        "from vhost_backend.errors import HostError\n"
-        "house = Housing.house\n"
-        "def fail_once(self, vm, lease):\n"
-        "    housed = house(self, vm, lease)\n"
-        f"    times = os.open({str(serves)!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)\n"
-        "    os.write(times, b'.')\n"
-        "    if os.fstat(times).st_size == 2:\n"
-        "        raise HostError('no room', 'make some')\n"
-        "    return housed\n"
-        "Housing.house = fail_once\n"
-        "entry.main()\n"
+    serves = tmp_path / "serves"
+    program = faulty_program(
+        tmp_path,
+        "import os",
+        "from vhost_backend.daemon.housing import Housing",
+        "from vhost_backend.errors import HostError",
+        "house = Housing.house",
+        "def fail_once(self, vm, lease):",
+        "    housed = house(self, vm, lease)",
+        f"    times = os.open({str(serves)!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)",
+        "    os.write(times, b'.')",
+        "    if os.fstat(times).st_size == 2:",
+        "        raise HostError('no room', 'make some')",
+        "    return housed",
+        "Housing.house = fail_once",
     )
-    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
     with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
         link.wait_ready()
         host.kill_daemon()
@@ -513,22 +515,19 @@ def test_group_that_a_daemon_was_making_when_it_died_is_made_by_the_next(host: K
 
 def test_daemon_that_dies_while_it_takes_over_leaves_the_worker_to_the_next(tmp_path: Path) -> None:
     """The worker has been told to resume by both, and answers both."""
-    faulty = tmp_path / "faulty.py"
-    faulty.write_text(
-        "import os, pathlib\n"
-        "from vhost_backend import entry\n"
-        "from vhost_backend.daemon.worker_takeover import WorkerTakeover\n"
-        "begin = WorkerTakeover.begin\n"
-        "def begin_and_die(*arguments):\n"
-        "    begin(*arguments)\n"
-        f"    died = pathlib.Path({str(tmp_path / 'died')!r})\n"
-        "    if not died.exists():\n"
-        "        died.touch()\n"
-        "        os._exit(1)\n"
-        "WorkerTakeover.begin = begin_and_die\n"
-        "entry.main()\n"
+    program = faulty_program(
+        tmp_path,
+        "import os, pathlib",
+        "from vhost_backend.daemon.worker_takeover import WorkerTakeover",
+        "begin = WorkerTakeover.begin",
+        "def begin_and_die(*arguments):",
+        "    begin(*arguments)",
+        f"    died = pathlib.Path({str(tmp_path / 'died')!r})",
+        "    if not died.exists():",
+        "        died.touch()",
+        "        os._exit(1)",
+        "WorkerTakeover.begin = begin_and_die",
     )
-    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
     with kept_vgcd(tmp_path, program=program) as host, AttachedLink(tmp_path / "a", num_queues=4) as link:
         link.wait_ready()
         with open_device(link, tmp_path / "guest") as device:
@@ -565,20 +564,17 @@ def test_frontend_that_has_shortened_its_memory_is_taken_over_with_the_others(ho
 def test_frontend_that_cannot_be_taken_over_loses_its_device_and_no_other_vm(
     tmp_path: Path, fails: str, event: str
 ) -> None:
-    faulty = tmp_path / "faulty.py"
-    faulty.write_text(
-        "import os\n"
-        "from vhost_backend import entry\n"
-        "from vhost_backend.daemon.frontend_side import FrontendSide\n"
-        "restore = FrontendSide.restore\n"
-        "def die_for_a(side, *arguments, **more):\n"
-        "    if side._vm.config.name == 'a':\n"
-        f"        {fails}\n"
-        "    restore(side, *arguments, **more)\n"
-        "FrontendSide.restore = die_for_a\n"
-        "entry.main()\n"
+    program = faulty_program(
+        tmp_path,
+        "import os",
+        "from vhost_backend.daemon.frontend_side import FrontendSide",
+        "restore = FrontendSide.restore",
+        "def die_for_a(side, *arguments, **more):",
+        "    if side._vm.config.name == 'a':",
+        f"        {fails}",
+        "    restore(side, *arguments, **more)",
+        "FrontendSide.restore = die_for_a",
     )
-    program = (str(REPOSITORY / "vhost_backend/keeper/vgc-keeper"), sys.executable, str(faulty))
     other = f"  b: {{socket: {tmp_path}/b, engine: cpu, num_queues: 4, quota: {{pes: 1, memory: 64M}}}}\n"
     with (
         kept_vgcd(tmp_path, other, more="overcommit: true\n", program=program) as host,

@@ -82,8 +82,10 @@ class Housing:
         version, folders = home.place
         changes: list[Change] = [Put(_HOME, pack(HomeRecord(version, folders)))]
         changes += [Put(f"{_HOME}/{number}", fd=Fd(os.dup(fd))) for number, fd in enumerate(home.locks)]
-        housed = {name for name in below(kept, _HOUSED) if kept.pop(f"{_HOUSED}/{name}")}
-        if home is not there:
+        housed = set(below(kept, _HOUSED))
+        for name in housed:
+            del kept[f"{_HOUSED}/{name}"]
+        if home is not there:  # those groups have gone with the other one
             changes.append(Drop(_HOUSED))
             housed.clear()
         keeper.commit(changes)
