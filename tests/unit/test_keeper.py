@@ -353,6 +353,15 @@ def test_frontend_that_reads_no_replies_keeps_nobody_from_theirs_and_gets_its_ow
     assert relayed(of_deaf.pop()).seq == answered + 1
 
 
+@contextlib.contextmanager
+def stopped(keeper: subprocess.Popen[str]) -> Iterator[None]:
+    """Stops the keeper for the block."""
+    keeper.send_signal(signal.SIGSTOP)
+    until(lambda: Path(f"/proc/{keeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    yield
+    keeper.send_signal(signal.SIGCONT)
+
+
 def test_last_words_of_a_daemon_count_although_it_has_left_a_message_unread(
     host: Host, frontend: Callable[[Daemon], socket.socket]
 ) -> None:
@@ -361,11 +370,9 @@ def test_last_words_of_a_daemon_count_although_it_has_left_a_message_unread(
     sock = frontend(first)
     sock.sendall(GET_CONFIG)
     until(lambda: select.select([first.socket], [], [], 0)[0])
-    host.process.send_signal(signal.SIGSTOP)
-    until(lambda: Path(f"/proc/{host.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
-    first.commit(Put("last", b"words"))
-    first.kill()
-    host.process.send_signal(signal.SIGCONT)
+    with stopped(host.process):
+        first.commit(Put("last", b"words"))
+        first.kill()
     assert spare.take_over()["last"].blob == b"words"
 
 
@@ -391,27 +398,28 @@ def test_socket_that_takes_long_to_close_keeps_nobody_waiting(
     of_hostile: list[Relayed | HungUp] = []
     first.keeper.listen("hostile", of_hostile.append)
     sock, end = lingering()
-    with end, sock, contextlib.ExitStack() as open_till_then:
-        if way == "queue of a descriptor":
-            one, two = socket.socketpair()
-            with one:
-                socket.send_fds(one, [b"x"], [sock.fileno()])
-            open_till_then.enter_context(two)
-            fds = [two.fileno()]
-        elif way == "descriptor too many":
-            event = open_till_then.enter_context(Fd(os.eventfd(0)))
-            fds = [*[event.fileno()] * 200, sock.fileno()]
-        else:
-            fds = [sock.fileno()]
-        if way == "kept":
-            first.commit(Put("a/socket", b"", sock))
-        elif way == "unread":
-            hostile.sendall(GET_CONFIG)
-            socket.send_fds(hostile, [GET_CONFIG], fds)
-        else:
-            socket.send_fds(hostile, [GET_CONFIG], fds)
-        sock.close()  # from here on, the last close is not ours
-        open_till_then.close()
+    with end, contextlib.ExitStack() as open_till_then:
+        open_till_then.enter_context(sock)
+        with stopped(host.process):  # so that its close is the last one, and not the test's
+            if way == "queue of a descriptor":
+                one, two = socket.socketpair()
+                with one:
+                    socket.send_fds(one, [b"x"], [sock.fileno()])
+                open_till_then.enter_context(two)
+                fds = [two.fileno()]
+            elif way == "descriptor too many":
+                event = open_till_then.enter_context(Fd(os.eventfd(0)))
+                fds = [*[event.fileno()] * 200, sock.fileno()]
+            else:
+                fds = [sock.fileno()]
+            if way == "kept":
+                first.commit(Put("a/socket", b"", sock))
+            elif way == "unread":
+                hostile.sendall(GET_CONFIG)
+                socket.send_fds(hostile, [GET_CONFIG], fds)
+            else:
+                socket.send_fds(hostile, [GET_CONFIG], fds)
+            open_till_then.close()
         while way != "kept" and not of_hostile:
             first.keeper.hear()
         for said in of_hostile:
