@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.daemon import SANDBOX, DaemonThread
+from tests.fakes.guest import REPOSITORY
 from tests.fakes.vm import REGION_BYTES, FakeVm
+from tests.limits import ANSWERS_WITHIN_S
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
 from vhost_backend.config.daemon import DaemonConfig, EngineConfig, VmConfig, vm_uuid
@@ -135,6 +141,18 @@ def test_workers_go_on_without_the_server(host: Host, monkeypatch: pytest.Monkey
     os.kill(int(host.worker("a").name), signal.SIGKILL)
     assert guest.driver.request(Opcode.NOP).status == Status.OK
     assert (host.worker("a") / "comm").read_text() == f"{COPY}\n"
+
+
+def test_server_ends_silently_with_a_daemon_that_has_not_read_its_words() -> None:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        argv = (sys.executable, "-m", "vhost_backend.worker.fork_server", "--fd", str(its.fileno()))
+        server = subprocess.Popen(argv, cwd=REPOSITORY, pass_fds=[its.fileno()], stderr=subprocess.PIPE)
+    with server, ours:
+        assert select.select([ours], [], [], ANSWERS_WITHIN_S)[0]
+        ours.close()
+        _, errors = server.communicate()
+        assert (server.returncode, errors) == (0, b"")
 
 
 def test_workers_do_not_wait_for_a_server_that_a_signal_has_stopped(

@@ -85,7 +85,11 @@ def main() -> int:
     daemon = socket.socket(fileno=arguments.fd)
     gc.collect()
     gc.freeze()  # the collector writes to what it looks at
-    if not serve(daemon, Launcher()):
+    try:
+        is_worker = serve(daemon, Launcher())
+    except ConnectionError:  # the daemon was killed, and had not read all that it was told
+        is_worker = False
+    if not is_worker:
         return 0
     daemon.detach()  # closed before the walls
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as in any Python; the launcher has reset all signals
