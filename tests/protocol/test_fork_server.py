@@ -163,6 +163,7 @@ def test_workers_do_not_wait_for_a_server_that_a_signal_has_stopped(
     until(lambda: forks.is_ready)
     monkeypatch.setattr(fork_server, "ANSWER_TIMEOUT_S", 3600.0)
     os.kill(host.server_pid(), signal.SIGSTOP)
+    until(lambda: rows(Path(f"/proc/{host.server_pid()}/status"), "State")["State"].startswith("T"))
     guest = host.guest("a")
     assert (host.worker("a") / "comm").read_text() != f"{COPY}\n"
     os.kill(host.server_pid(), signal.SIGCONT)
