@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 import guest_driver as vgc
+from tests.built_keeper import built
 from tests.fakes import cgroup_home
 from tests.fakes.api_client import Client
 from tests.fakes.attached import AttachedLink
@@ -470,6 +471,20 @@ def test_error_that_nobody_handles_ends_the_daemon_alone(tmp_path: Path) -> None
         with open_device(link, tmp_path / "guest") as device:
             assert list(device.to_device([9]).get()) == [9]
         assert link._space.generation == 1
+
+
+def test_daemon_that_hangs_is_killed_and_the_spare_takes_over(tmp_path: Path) -> None:
+    keeper = (str(built(tmp_path, "-DSERVE_PATIENCE_MS=12000")), *VGCD)
+    with kept_vgcd(tmp_path, program=keeper) as vgcd, AttachedLink(tmp_path / "a", num_queues=4) as link:
+        link.wait_ready()
+        hung = vgcd.daemon
+        os.kill(hung, signal.SIGSTOP)
+        with open_device(link, tmp_path / "guest") as device:
+            assert list(device.to_device([7]).get()) == [7]
+        vgcd.wait_for_takeovers(1)
+        vgcd.wait_for("keeper", text=f"vgc-keeper: vgcd hangs, and is killed (pid {hung})")
+        link.refresh()
+        assert vgcd.count("worker_started") == 1
 
 
 def test_daemon_that_cannot_start_leaves_all_to_the_next(tmp_path: Path) -> None:

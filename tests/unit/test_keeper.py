@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -16,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.built_keeper import built
 from tests.limits import ANSWERS_WITHIN_S
 from tests.waiting import until
 from vhost_backend.fds import Fd
-from vhost_backend.keeper import build
+from vhost_backend.keeper import client as client_module
 from vhost_backend.keeper.client import AddRelay, Change, Drop, HungUp, Keeper, Kept, Put, Relayed
 
 STUB = """
@@ -36,14 +38,6 @@ os._exit(int(test.recv(1)[0]))
 GET_CONFIG = struct.pack("<III", 24, 1, 4) + b"\1\2\3\4"
 
 
-def built(folder: Path, *more: str) -> Path:
-    product = folder / "vgc-keeper"
-    sources = sorted(map(str, build.SOURCE_DIR.glob("*.c")))
-    flags = ("-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", *more)
-    subprocess.run(["cc", *flags, "-fno-sanitize-recover=all", "-o", str(product), *sources], check=True)
-    return product
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The keeper's program."""
@@ -52,8 +46,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hasty_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The keeper's program, which waits less long for daemons that load or take over."""
-    return built(tmp_path_factory.mktemp("keeper"), "-DSTART_PATIENCE_MS=3000")
+    """The keeper's program, which waits less long for daemons that load, take over or serve."""
+    return built(tmp_path_factory.mktemp("keeper"), "-DSTART_PATIENCE_MS=3000", "-DSERVE_PATIENCE_MS=3000")
 
 
 class Daemon:
@@ -192,6 +186,16 @@ def host(program: Path, tmp_path: Path) -> Iterator[Host]:
 @pytest.fixture
 def hasty(hasty_program: Path, tmp_path: Path) -> Iterator[Host]:
     host = Host(hasty_program, tmp_path)
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.fixture
+def other_hasty(hasty_program: Path, tmp_path: Path) -> Iterator[Host]:
+    (tmp_path / "other").mkdir()
+    host = Host(hasty_program, tmp_path / "other")
     try:
         yield host
     finally:
@@ -575,6 +579,55 @@ def test_new_program_that_never_loads_is_given_up_and_can_be_tried_again(hasty: 
         new.load()
         new.keeper.ready()
         assert client.recv(100).decode() == f"serving {new.pid}\n"
+
+
+def test_daemon_that_hangs_while_it_serves_is_followed_by_the_spare(hasty: Host) -> None:
+    first, spare = hasty.begin()
+    first.commit(Put("state", b"kept"))
+    first.keeper.alive()
+    assert spare.take_over()["state"].blob == b"kept"
+    assert not Path(f"/proc/{first.pid}").exists()
+    spare.keeper.ready()
+    assert f"vgcd hangs, and is killed (pid {first.pid})" in hasty.close()
+
+
+async def _alive_after_ready(keeper: Keeper, said: socket.socket) -> list[int]:
+    """Types of the first packets that a daemon's loop sends by itself once it is ready."""
+    keeper.attach(lambda: None)
+    keeper.ready()
+    loop = asyncio.get_running_loop()
+    said.setblocking(False)
+    return [struct.unpack_from("=I", await loop.sock_recv(said, 100))[0] for _ in range(4)]
+
+
+def test_loop_of_a_daemon_says_again_and_again_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ALIVE_EVERY_S", 0.01)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        assert asyncio.run(_alive_after_ready(Keeper(theirs, None), ours)) == [2, 5, 5, 5]
+
+
+def test_daemon_of_a_version_that_never_says_that_it_is_alive_is_left_alone(hasty: Host) -> None:
+    first, _spare = hasty.begin()
+    with hasty.client(b"r") as client:
+        hasty.next()  # it says nothing, and is given up when the first has said nothing for longer
+        assert client.recv(100).decode() == f"refused {first.pid}\n"
+    assert Path(f"/proc/{first.pid}").exists()
+
+
+def test_daemon_does_not_hang_if_the_keeper_has_not_run_either(hasty: Host, other_hasty: Host) -> None:
+    first, _spare = hasty.begin()
+    first.keeper.alive()
+    hasty.process.send_signal(signal.SIGSTOP)
+    hung, _spare = other_hasty.begin()
+    hung.keeper.alive()
+    until(lambda: not Path(f"/proc/{hung.pid}").exists())  # its patience is over, and so is that of the first
+    hasty.process.send_signal(signal.SIGCONT)
+    for _ in range(2):  # the second shows that a whole round is over
+        with hasty.client(b"?") as wrong:
+            assert wrong.recv(100) == b""
+    assert Path(f"/proc/{first.pid}").exists()
+    until(lambda: not Path(f"/proc/{first.pid}").exists())
 
 
 def test_clients_that_say_nothing_or_have_gone_keep_nobody_waiting(

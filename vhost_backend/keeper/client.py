@@ -33,6 +33,8 @@ _MESSAGE_FDS: Final = 16
 _HEAD: Final = struct.Struct("=5I")
 _OP: Final = struct.Struct("=3Ii")
 _CUT: Final = 1
+ALIVE_EVERY_S: Final = 5.0
+"""The keeper ends a daemon of which it has heard nothing for a minute: its loop has hung."""
 
 
 class _Type(IntEnum):
@@ -40,6 +42,7 @@ class _Type(IntEnum):
     READY = 2
     COMMIT = 3
     END = 4
+    ALIVE = 5
     ENTRY = 16
     RELAY = 17
     GO = 18
@@ -117,6 +120,7 @@ class Keeper:
         """Connections that an earlier daemon has had."""
         self._exits: dict[int, Callable[[int], None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._beat: asyncio.TimerHandle | None = None
         self._on_end: Callable[[], object] = lambda: None
         self.is_lost = False
         """The keeper has ended before this process."""
@@ -194,9 +198,21 @@ class Keeper:
         if not notify(f"MAINPID={os.getpid()}\nSTATUS=vgcd {VERSION} serves{started}"):
             get_logger().warning("systemd_not_told")
         self._send(_Type.READY)  # now the program that a service manager has run speaks
+        if self._loop is not None:
+            self._say_alive(self._loop)
+
+    def _say_alive(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.alive()
+        self._beat = loop.call_later(ALIVE_EVERY_S, self._say_alive, loop)
+
+    def alive(self) -> None:
+        """Says that this process does not hang. Once said, it is to be said again and again, as `ready` has it done by the loop."""
+        self._send(_Type.ALIVE)
 
     def end(self) -> None:
         """Says that this process ends on purpose, and all that is kept with it. Only the first call counts."""
+        if self._beat is not None:
+            self._beat.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock)
         self._send(_Type.END)

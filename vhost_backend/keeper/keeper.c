@@ -40,6 +40,11 @@
 #ifndef START_PATIENCE_MS
 #define START_PATIENCE_MS 60000 /* a daemon that loads, or takes over, and says nothing for this time is killed */
 #endif
+#ifndef SERVE_PATIENCE_MS
+#define SERVE_PATIENCE_MS 60000 /* likewise one that serves, and has said that it is alive before */
+#endif
+#define LOOK_MS (SERVE_PATIENCE_MS / 10) /* a wait lasts no longer while a daemon is to say something */
+#define OVERSLEPT_MS 1000  /* by so much longer a wait took than it should, if the host has run nobody meanwhile */
 #define LONGEST_PATIENCE 4 /* it is doubled so often at most, whenever a daemon has been killed for it */
 
 struct daemon {
@@ -83,7 +88,25 @@ static int64_t now_ms(void)
 /* Has a daemon say something soon. */
 static void expect(struct daemon *daemon)
 {
-    daemon->due_ms = now_ms() + ((int64_t)START_PATIENCE_MS << (late < LONGEST_PATIENCE ? late : LONGEST_PATIENCE));
+    const int64_t patience_ms = daemon->serves
+                                    ? SERVE_PATIENCE_MS
+                                    : (int64_t)START_PATIENCE_MS << (late < LONGEST_PATIENCE ? late : LONGEST_PATIENCE);
+    daemon->due_ms = now_ms() + patience_ms;
+}
+
+/* Gives daemons the time in which this process did not run: a host that was paused, or a service that was frozen.
+ * `most_ms`: the longest wait since the last call; the work since then takes no time worth mentioning. */
+static void forgive(int64_t at_ms, int most_ms)
+{
+    static int64_t last_ms;
+    struct daemon *const daemons[] = {&active, &following, &candidate};
+    const int64_t lost_ms = at_ms - last_ms - most_ms;
+    last_ms = at_ms;
+    if (most_ms < 0 || lost_ms < OVERSLEPT_MS)
+        return;
+    for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
+        if (daemons[i]->due_ms != 0)
+            daemons[i]->due_ms += lost_ms;
 }
 
 /* Ends a daemon that does not serve, if there is one. */
@@ -206,13 +229,17 @@ static void stop(struct daemon *daemon, int number)
 }
 
 /* Kills a daemon that has not said anything for too long: its successor is started. */
-static void end_if_late(struct daemon *daemon)
+static void end_if_late(struct daemon *daemon, int64_t at_ms)
 {
-    if (daemon->pid == 0 || daemon->due_ms == 0 || now_ms() < daemon->due_ms)
+    if (daemon->pid == 0 || daemon->due_ms == 0 || at_ms < daemon->due_ms)
         return;
-    keeper_say("vgcd does not get ready, and is killed (pid %d)", (int)daemon->pid);
+    if (daemon->serves) {
+        keeper_say("vgcd hangs, and is killed (pid %d)", (int)daemon->pid);
+    } else {
+        keeper_say("vgcd does not get ready, and is killed (pid %d)", (int)daemon->pid);
+        late++;
+    }
     daemon->due_ms = 0;
-    late++;
     (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
 }
 
@@ -364,6 +391,8 @@ static void hear(struct daemon *daemon)
             commit(&packet);
         else if (daemon == &active && packet.head.type == VGC_KEEP_END)
             daemon->ends = true;
+        else if (daemon == &active && daemon->serves && packet.head.type == VGC_KEEP_ALIVE)
+            expect(daemon);
         packet_close_fds(&packet);
     }
     if (daemon->sock >= 0 && result == ENDED) {
@@ -582,9 +611,10 @@ static int wait_ms(void)
     bool has_to_start = can_promote || (following.pid == 0 && (active.pid == 0 || wants_spare));
     int64_t left = has_to_start ? sooner(-1, start_at_ms) : -1;
     const struct daemon *daemons[] = {&active, &following, &candidate};
+    const int64_t look_ms = now_ms() + LOOK_MS;
     for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
         if (daemons[i]->pid != 0 && daemons[i]->due_ms != 0)
-            left = sooner(left, daemons[i]->due_ms);
+            left = sooner(left, daemons[i]->due_ms < look_ms ? daemons[i]->due_ms : look_ms);
     return left > INT_MAX ? INT_MAX : (int)left;
 }
 
@@ -649,10 +679,13 @@ int main(int argc, char **argv)
             fds = keeper_grown(fds, (room + FIXED + MAX_CLIENTS) * sizeof(*fds));
             continue;
         }
-        if (poll(fds, FIXED + MAX_CLIENTS + relays, wait_ms()) < 0 && errno != EINTR) {
+        const int most_ms = wait_ms();
+        if (poll(fds, FIXED + MAX_CLIENTS + relays, most_ms) < 0 && errno != EINTR) {
             keeper_say("poll: %s", strerror(errno));
             return 3;
         }
+        const int64_t at_ms = now_ms();
+        forgive(at_ms, most_ms);
         hear(&active);
         hear(&following);
         hear(&candidate);
@@ -662,9 +695,9 @@ int main(int argc, char **argv)
                 hear_client(&clients[i]);
         if (fds[4].revents != 0)
             take_client();
-        end_if_late(&active);
-        end_if_late(&following);
-        end_if_late(&candidate);
+        end_if_late(&active, at_ms);
+        end_if_late(&following, at_ms);
+        end_if_late(&candidate, at_ms);
         start_what_is_due();
         if (!relay_work(active.has_loaded ? active.sock : -1) && active.pid > 0)
             (void)kill(active.pid, SIGKILL); /* it does not read: the next one gets the same messages */

@@ -12,6 +12,7 @@
  *   READY                    ->
  *                            <-   MESSAGE     of a frontend, with its number and descriptors; again to the next daemon
  *   COMMIT                   ->               changes of the store and the reply to a message, all or nothing
+ *   ALIVE                    ->               it does not hang: again and again, once it was said
  *                            <-   HANGUP      a frontend is gone; size: bytes of a message that it has not finished
  *                            <-   EXIT        an orphan has ended (seq: its pid, flags: its wait status)
  *                            <-   STOP        the daemon is to end on purpose
@@ -33,6 +34,7 @@ enum vgc_keep_type {
     VGC_KEEP_READY,
     VGC_KEEP_COMMIT,
     VGC_KEEP_END,
+    VGC_KEEP_ALIVE,
     VGC_KEEP_ENTRY = 16,
     VGC_KEEP_RELAY,
     VGC_KEEP_GO,
