@@ -10,7 +10,7 @@
 
 #include "vgc_vring.h"
 
-#define VGCB_PATIENCE_NS 5000000000ull
+#define VGCB_PATIENCE_NS 60000000000ull
 
 enum { VGCB_MAX_SG = 8 };
 
