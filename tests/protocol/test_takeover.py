@@ -703,7 +703,7 @@ def test_service_is_restarted_under_a_guest_that_computes_and_ended_for_good(tmp
                         assert (ran.returncode, ran.stderr) == (0, "")
                         assert "READY" not in manager.hear(), "the program on disk has"
                         assert manager.hear()["READY"] == "1", "the one that was run says so"
-                        assert manager.main == host.daemon
+                        until(lambda: manager.main == host.daemon)  # its log is read by a thread
                 assert not failed
                 assert list(total.get()) == [done]
             ran = manager.run("replace")
