@@ -11,13 +11,7 @@
 
 #include "input.h"
 #include "internal.h"
-
-#if __has_feature(address_sanitizer)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#endif
+#include "poison.h"
 
 #pragma clang attribute push(__attribute__((no_sanitize("coverage"))),                                                 \
                              apply_to = function) /* of the data plane alone */
