@@ -176,30 +176,21 @@ class Host:
 
 @pytest.fixture
 def host(program: Path, tmp_path: Path) -> Iterator[Host]:
-    host = Host(program, tmp_path)
-    try:
+    with contextlib.closing(Host(program, tmp_path)) as host:
         yield host
-    finally:
-        host.close()
 
 
 @pytest.fixture
 def hasty(hasty_program: Path, tmp_path: Path) -> Iterator[Host]:
-    host = Host(hasty_program, tmp_path)
-    try:
+    with contextlib.closing(Host(hasty_program, tmp_path)) as host:
         yield host
-    finally:
-        host.close()
 
 
 @pytest.fixture
 def other_hasty(hasty_program: Path, tmp_path: Path) -> Iterator[Host]:
     (tmp_path / "other").mkdir()
-    host = Host(hasty_program, tmp_path / "other")
-    try:
+    with contextlib.closing(Host(hasty_program, tmp_path / "other")) as host:
         yield host
-    finally:
-        host.close()
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 /* vgc-keeper PROGRAM...: runs vgcd, and keeps for it what must not end when vgcd does.
  *
  * It holds the connections of the frontends and passes their messages on one by one, and it holds descriptors and
- * records that vgcd leaves with it. When vgcd dies, a spare that has loaded its modules already gets all of it, within
- * milliseconds. SIGUSR2 has vgcd replaced by the program as it is on disk now; one that does not start leaves the
- * present one in its place. All other signals are vgcd's. Guest code never reaches this process: it reads no shared
- * memory, and of a frontend's messages the length alone.
+ * records that vgcd leaves with it. When vgcd dies or hangs, a spare that has loaded its modules already gets all of
+ * it, within milliseconds. SIGUSR2 has vgcd replaced by the program as it is on disk now; one that does not start
+ * leaves the present one in its place. All other signals are vgcd's. Guest code never reaches this process: it reads no
+ * shared memory, and of a frontend's messages the length alone.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -11,8 +11,8 @@
 
 #define HEADER_BYTES 12 /* [vhost-user: Header] */
 #define SIZE_OFFSET 8
-#define MOST_FDS                                                                                                       \
-    253 /* of one sendmsg [unix(7), SCM_MAX_FD]: those that find no room here would be closed by the kernel */
+/* Descriptors of one sendmsg [unix(7), SCM_MAX_FD]: the kernel would close those that find no room here. */
+#define MOST_FDS 253
 
 enum state { READING, READ, PASSED_ON, GONE };
 
