@@ -31,6 +31,8 @@ _CHANGING: Final = (
     "worker_lost",
     "migration",
     "firmware",
+    "vm_added",
+    "vm_left",
     "vm_connected",
     "vm_disconnected",
     "policy_acted",

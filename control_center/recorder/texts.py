@@ -75,6 +75,12 @@ class KnownTexts:
             return None
         return address if 0 <= address < 1 << 64 else None
 
+    def left(self, place: Place) -> None:
+        """Forgets a VM that has left: one of its name that comes later tells texts of its own."""
+        self._known.pop(place, None)
+        self._chars -= self._chars_of.pop(place, 0)
+        self._restate.discard(place)
+
     def forgotten(self, places: Iterable[Place]) -> None:
         """Notes that the store has no texts of these VMs any more: each VM's next batch stores them again."""
         self._restate |= {place for place in places if place in self._known}

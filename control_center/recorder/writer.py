@@ -18,7 +18,7 @@ from typing import Final
 from control_center.recorder import prune, schema
 from control_center.recorder.account import Accounts
 from control_center.recorder.dialect import Database, StoreError, free_bytes
-from control_center.recorder.entry import OVERHEAD_BYTES, Entry, batch_entries, gap_entry
+from control_center.recorder.entry import OVERHEAD_BYTES, Entry, Kind, batch_entries, gap_entry
 from control_center.recorder.inbox import Batch, Inbox, Missed, Taken
 from control_center.recorder.texts import KnownTexts, Place
 from virtio_proto.control.records import RecordError
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 ALIVE_NS: Final = 5 * 10**9
 """Interval at which an idle writer notes in the store that it runs."""
+_VM_LEFT: Final = "vm_left"
+"""Event of a host by which a VM leaves."""
 _RETRY_S: Final = 1.0
 """Pause before a failed write is tried again."""
 
@@ -197,6 +199,7 @@ class Writer:
                 continue
             if not isinstance(item, Batch):
                 entries.append(item)
+                self._follow(item)
                 continue
             place = (item.host, item.push["vm"])
             learned = self._known.learn(place, item.push["dictionary"])
@@ -219,6 +222,12 @@ class Writer:
             now = self._settings.now_ns()
             entries.append(gap_entry("texts", now, now, {"texts": left_out}))
         return entries, texts
+
+    def _follow(self, item: Entry) -> None:
+        """Forgets a VM that has left."""
+        if item.kind == Kind.EVENT and item.name == _VM_LEFT and item.vm:
+            self._known.left((item.host, item.vm))
+            self.accounts.left(item.host, item.vm, item.time_ns)
 
     def _entries_of(self, item: Batch) -> tuple[list[Entry], int]:
         """Entries of a batch, and the number of records before it that never came."""

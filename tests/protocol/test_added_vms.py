@@ -82,13 +82,16 @@ def is_served(host: AddingHost, name: str) -> bool:
 def test_added_vm_is_served_and_others_notice_nothing(host: AddingHost) -> None:
     with running(host), FakeVm(host.socket("a")) as old:
         old.frontend.wait_health(Health.READY)
+        host.caller.ask("subscribe", events=True)
         assert host.add("b", memory="32M")["added"] == ["b"]
+        assert host.caller.event("vm_added")["vm"] == "b"
         assert host.origins() == {"a": "file", "b": "added"}
         with FakeVm(host.socket("b")) as new:
             new.frontend.wait_health(Health.READY)
             assert memory_of(new) == 32 << 20
         assert old.driver.request(Opcode.CONTEXT_CREATE).status == Status.OK
         assert host.caller.ask("remove_vm", vm="b")["removed"] == ["b"]
+        assert host.caller.event("vm_left")["vm"] == "b"
         until(lambda: host.origins() == {"a": "file"})
         assert not host.socket("b").exists()
 

@@ -12,7 +12,7 @@ from tests.fakes.api_client import Client
 from tests.fakes.control_vm import CLOCK_NS, FakeControlledVm
 from tests.unit.registry_rig import Rig, rig
 from vhost_backend.config.control import PolicyConfig
-from vhost_backend.control.events import VmConnected, VmDisconnected
+from vhost_backend.control.events import VmAdded, VmConnected, VmDisconnected, VmLeft
 from virtio_proto.control.records import Function, Level, Record
 
 Story = Callable[[Rig, Client], Awaitable[None]]
@@ -138,8 +138,9 @@ def test_push_of_a_command(tmp_path: Path) -> None:
 
 def test_push_of_a_guest_that_comes_and_goes(tmp_path: Path) -> None:
     async def story(rig: Rig, client: Client) -> None:
-        rig.bus.publish(VmConnected("web1"))
-        rig.bus.publish(VmDisconnected("web1"))
-        assert await pushed(client, 2) == [("vm_connected", "web1", []), ("vm_disconnected", "web1", [])]
+        for event in (VmAdded, VmConnected, VmDisconnected, VmLeft):
+            rig.bus.publish(event("web1"))
+        names = ["vm_added", "vm_connected", "vm_disconnected", "vm_left"]
+        assert await pushed(client, 4) == [(name, "web1", []) for name in names]
 
     tell(tmp_path, story)

@@ -34,6 +34,20 @@ class VmDisconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class VmAdded(Event):
+    """The host serves the VM from now on."""
+
+    vm: str
+
+
+@dataclass(frozen=True, slots=True)
+class VmLeft(Event):
+    """The VM has left the host, and all that belonged to it: a later one of this name is another VM."""
+
+    vm: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReady(Event):
     """The VM has a worker, in which all of the VM's channels are bound."""
 

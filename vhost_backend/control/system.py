@@ -21,6 +21,7 @@ from vhost_backend.control.api.refusal import RefusedError
 from vhost_backend.control.api.server import ApiServer
 from vhost_backend.control.background_tasks import BackgroundTasks
 from vhost_backend.control.event_bus import EventBus
+from vhost_backend.control.events import VmAdded, VmLeft
 from vhost_backend.control.faults.commands import FaultCommands
 from vhost_backend.control.faults.policies import Policies
 from vhost_backend.control.faults.watch import Action, FaultWatch
@@ -67,6 +68,7 @@ class ControlSystem:
         self._uuid = str(uuid.uuid4())
         self._clock_ns = clock_ns
         self._host = host
+        self._bus = bus
         self.tasks = tasks = BackgroundTasks(log)
         self.hub = hub = PushHub(log, clock_ns)
         EventPushes(bus, hub, clock_ns)  # the first subscriber: clients see an event before its consequences
@@ -126,6 +128,7 @@ class ControlSystem:
     def admit(self, vm: ControlledVm) -> None:
         """Watches and steers a VM from now on."""
         self.registry.admit(vm)
+        self._bus.publish(VmAdded(vm.name))
 
     def dismiss(self, name: str, *, forget: bool = True) -> None:
         """Removes a VM that has no worker; without `forget`, the next VM of this name is the same one, changed."""
@@ -133,6 +136,7 @@ class ControlSystem:
         if forget:
             self.firmware.forget(name)
             self.watch.forget(name)
+            self._bus.publish(VmLeft(name))
 
     def hello(self, peer: Peer) -> dict[str, Any]:
         """Answer to a peer's ``hello``."""

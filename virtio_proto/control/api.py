@@ -581,6 +581,6 @@ class EventPush(TypedDict):
     time_ns: int
     event: str
     """worker_ready, worker_lost, fault, fault_cleared, policy_acted, opened, closed, expired, migration, firmware,
-    threshold, governor, input, wants_input, marks, vm_connected, vm_disconnected, command"""
+    threshold, governor, input, wants_input, marks, vm_added, vm_left, vm_connected, vm_disconnected, command"""
     vm: str | None
     detail: dict[str, Any]

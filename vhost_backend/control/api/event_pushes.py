@@ -28,6 +28,8 @@ class EventPushes:
         self._clock_ns = clock_ns
         bus.subscribe(events.VmConnected, lambda event: self._push("vm_connected", event.vm))
         bus.subscribe(events.VmDisconnected, lambda event: self._push("vm_disconnected", event.vm))
+        bus.subscribe(events.VmAdded, lambda event: self._push("vm_added", event.vm))
+        bus.subscribe(events.VmLeft, lambda event: self._push("vm_left", event.vm))
         bus.subscribe(events.WorkerReady, self._worker_ready)
         bus.subscribe(events.WorkerLost, self._worker_lost)
         bus.subscribe(events.MigrationChanged, lambda event: self._push("migration", event.vm, **event.info))
