@@ -19,7 +19,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,8 +26,8 @@
 #include "keeper.h"
 
 #define SOCKET_BYTES (4 << 20)
-#define SEND_PATIENCE_S 5 /* a daemon that reads nothing for this time is killed */
-#define FIXED 5 /* descriptors that are always waited for: signals, three daemons, the listener; then clients */
+#define SEND_PATIENCE_S 5       /* a daemon that reads nothing for this time is killed */
+#define FIXED (4 + CLIENTS_FDS) /* descriptors that are always waited for: signals, three daemons, clients */
 #define FIRST_DELAY_MS 100
 #define LONGEST_DELAY_MS 5000
 #define QUICK_DEATH_MS 10000 /* a spare that has lived for longer says nothing about the next one */
@@ -36,7 +35,6 @@
 #define FD_ENVIRONMENT "VGC_KEEPER_FD"
 #define VERSION_ENVIRONMENT "VGC_KEEPER_VERSION"
 #define LISTEN_ENVIRONMENT "VGC_KEEPER_LISTEN"
-#define MAX_CLIENTS 8
 #ifndef START_PATIENCE_MS
 #define START_PATIENCE_MS 60000 /* a daemon that loads, or takes over, and says nothing for this time is killed */
 #endif
@@ -59,12 +57,6 @@ struct daemon {
     int64_t due_ms; /* when it is to have said something; 0: at no time */
 };
 
-struct client {
-    int sock; /* -1: nobody */
-    bool has_asked;
-    uint64_t number; /* of clients so far; 0: nobody */
-};
-
 static struct daemon active, following; /* `following`: the spare, or one that takes over when the active has ended */
 static struct daemon candidate;         /* the program on disk, which is to take over once it has loaded */
 static char **program;
@@ -75,8 +67,6 @@ static int failures;        /* starts in a row that came to nothing, but for spa
 static int spare_deaths;    /* quick ones in a row */
 static int64_t start_at_ms;
 static int late; /* daemons that were killed for saying nothing, since one has served */
-static int listener = -1;
-static struct client clients[MAX_CLIENTS];
 
 static int64_t now_ms(void)
 {
@@ -121,20 +111,11 @@ static void end_idle(struct daemon *daemon)
     *daemon = (struct daemon){.sock = -1};
 }
 
-/* Removes the socket that the service was found by. */
-static void close_listener(void)
-{
-    struct sockaddr_un address = {0};
-    socklen_t size = sizeof(address) - 1;
-    if (listener >= 0 && getsockname(listener, (struct sockaddr *)&address, &size) == 0 && address.sun_path[0] != '\0')
-        (void)unlink(address.sun_path);
-}
-
 _Noreturn static void leave(int status)
 {
     end_idle(&following);
     end_idle(&candidate);
-    close_listener();
+    clients_end();
     exit(status);
 }
 
@@ -243,32 +224,6 @@ static void end_if_late(struct daemon *daemon, int64_t at_ms)
     (void)kill(daemon->pid, SIGKILL); /* its end is handled as any other */
 }
 
-/* ---- who wait for another daemon ------------------------------------------------------------------------------ */
-
-static void end_client(struct client *client)
-{
-    keeper_close(client->sock);
-    *client = (struct client){.sock = -1};
-}
-
-static void answer_clients(const char *word, pid_t pid)
-{
-    char line[32];
-    int size =
-        pid > 0 ? snprintf(line, sizeof(line), "%s %d\n", word, (int)pid) : snprintf(line, sizeof(line), "%s\n", word);
-    for (size_t i = 0; i < MAX_CLIENTS; i++) {
-        if (clients[i].sock < 0 || !clients[i].has_asked)
-            continue;
-        (void)send(clients[i].sock, line, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        end_client(&clients[i]);
-    }
-}
-
-static void refuse_clients(void)
-{
-    answer_clients("refused", active.pid);
-}
-
 /* ---- what daemons say ----------------------------------------------------------------------------------------- */
 
 static void do_op(struct packet *packet, struct vgc_keep_op op, const char *key, const char *blob)
@@ -371,7 +326,7 @@ static void on_ready(struct daemon *daemon)
         replaces_later = false;
         replace();
     } else if (candidate.pid == 0) {
-        answer_clients("serving", daemon->pid);
+        clients_answer("serving", daemon->pid);
     }
 }
 
@@ -459,7 +414,7 @@ static void on_candidate_end(int status)
     forget(&candidate);
     keeper_say("the new vgcd did not start (%s %d); the present one goes on",
                WIFEXITED(status) ? "exit code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    refuse_clients();
+    clients_answer("refused", active.pid);
 }
 
 static void reap(void)
@@ -491,7 +446,7 @@ static void replace(void)
     if (candidate.pid > 0)
         keeper_say("vgcd is being replaced already");
     else if (!start(&candidate, true))
-        refuse_clients();
+        clients_answer("refused", active.pid);
 }
 
 static void finish(int number)
@@ -507,50 +462,16 @@ static void finish(int number)
     stop(&active, number);
 }
 
-/* Takes a client that has connected, if no place is free in that of the one that has said nothing for longest. */
-static void take_client(void)
+/* Follows an order; false: there is no such order. */
+static bool on_order(char order)
 {
-    static uint64_t taken;
-    struct client *place = NULL;
-    for (size_t i = 0; i < MAX_CLIENTS; i++)
-        if (!clients[i].has_asked && (place == NULL || clients[i].number < place->number))
-            place = &clients[i];
-    if (place == NULL)
-        return; /* it waits until somebody is answered */
-    int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (sock < 0)
-        return;
-    if (place->sock >= 0)
-        end_client(place);
-    *place = (struct client){.sock = sock, .number = ++taken};
-}
-
-/* Hears a client's order, and whether it has gone. */
-static void hear_client(struct client *client)
-{
-    char said[16];
-    ssize_t size = recv(client->sock, said, sizeof(said), MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (size <= 0) {
-        end_client(client);
-    } else if (!client->has_asked) {
-        client->has_asked = true;
-        if (said[0] == VGC_KEEP_FINISH)
-            finish(SIGTERM);
-        else if (said[0] == VGC_KEEP_REPLACE)
-            replace();
-        else
-            end_client(client);
-    }
-}
-
-static bool has_room_for_client(void)
-{
-    for (size_t i = 0; i < MAX_CLIENTS; i++)
-        if (!clients[i].has_asked)
-            return true;
-    return false;
+    if (order == VGC_KEEP_FINISH)
+        finish(SIGTERM);
+    else if (order == VGC_KEEP_REPLACE)
+        replace();
+    else
+        return false;
+    return true;
 }
 
 static void on_signal(int number)
@@ -648,21 +569,21 @@ int main(int argc, char **argv)
     }
     program = argv + 1;
     active.sock = following.sock = candidate.sock = -1;
-    for (size_t i = 0; i < MAX_CLIENTS; i++)
-        clients[i].sock = -1;
+    int listener = -1;
     const char *number = getenv(LISTEN_ENVIRONMENT);
     if (number != NULL) {
         listener = (int)strtol(number, NULL, 10);
         (void)fcntl(listener, F_SETFD, FD_CLOEXEC);
         (void)unsetenv(LISTEN_ENVIRONMENT);
     }
+    clients_begin(listener);
     raise_file_limit();
     int signals = open_signals();
     if (signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
         keeper_say("cannot start: %s", strerror(errno));
         return 3;
     }
-    fds = keeper_grown(NULL, (room + FIXED + MAX_CLIENTS) * sizeof(*fds));
+    fds = keeper_grown(NULL, (room + FIXED) * sizeof(*fds));
     if (!start(&active, false))
         return 3;
     for (;;) {
@@ -670,17 +591,15 @@ int main(int argc, char **argv)
         fds[1] = (struct pollfd){.fd = active.sock, .events = POLLIN};
         fds[2] = (struct pollfd){.fd = following.sock, .events = POLLIN};
         fds[3] = (struct pollfd){.fd = candidate.sock, .events = POLLIN};
-        fds[4] = (struct pollfd){.fd = has_room_for_client() ? listener : -1, .events = POLLIN};
-        for (size_t i = 0; i < MAX_CLIENTS; i++)
-            fds[FIXED + i] = (struct pollfd){.fd = clients[i].sock, .events = POLLIN};
-        size_t relays = relay_wait_for(fds + FIXED + MAX_CLIENTS, room);
+        clients_wait_for(fds + 4);
+        size_t relays = relay_wait_for(fds + FIXED, room);
         if (relays > room) {
             room = 2 * relays;
-            fds = keeper_grown(fds, (room + FIXED + MAX_CLIENTS) * sizeof(*fds));
+            fds = keeper_grown(fds, (room + FIXED) * sizeof(*fds));
             continue;
         }
         const int most_ms = wait_ms();
-        if (poll(fds, FIXED + MAX_CLIENTS + relays, most_ms) < 0 && errno != EINTR) {
+        if (poll(fds, FIXED + relays, most_ms) < 0 && errno != EINTR) {
             keeper_say("poll: %s", strerror(errno));
             return 3;
         }
@@ -690,11 +609,7 @@ int main(int argc, char **argv)
         hear(&following);
         hear(&candidate);
         read_signals(signals);
-        for (size_t i = 0; i < MAX_CLIENTS; i++)
-            if (clients[i].sock >= 0)
-                hear_client(&clients[i]);
-        if (fds[4].revents != 0)
-            take_client();
+        clients_work(fds + 4, on_order);
         end_if_late(&active, at_ms);
         end_if_late(&following, at_ms);
         end_if_late(&candidate, at_ms);

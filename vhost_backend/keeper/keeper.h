@@ -1,4 +1,4 @@
-/* Parts of the keeper: the store, the relayed connections, packets. */
+/* Parts of the keeper: the store, the relayed connections, clients, packets. */
 #ifndef KEEPER_H
 #define KEEPER_H
 
@@ -81,5 +81,25 @@ size_t relay_wait_for(struct pollfd *fds, size_t max);
 /* Reads, passes on to the daemon at `sock` and answers as much as can be done now; -1: there is no daemon. False as of
  * `packet_send`: the rest is to be passed on to another daemon. */
 bool relay_work(int sock);
+
+/* ---- who wait for another daemon ---------------------------------------------------------------------------- */
+
+#define MAX_CLIENTS 8
+#define CLIENTS_FDS (1 + MAX_CLIENTS)
+
+/* Takes clients from a listening socket from now on; -1: there is none, and so are no clients. */
+void clients_begin(int sock);
+
+/* Removes the socket that the service was found by. */
+void clients_end(void);
+
+/* Answers all who have given an order, each with a line of `word` and, if it is positive, `pid`. */
+void clients_answer(const char *word, pid_t pid);
+
+/* Fills in the `CLIENTS_FDS` descriptors to wait for. */
+void clients_wait_for(struct pollfd *fds);
+
+/* Takes clients and hears what they say, after a wait for `fds`. `on_order` returns false if it knows no such order. */
+void clients_work(const struct pollfd *fds, bool (*on_order)(char order));
 
 #endif
