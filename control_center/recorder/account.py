@@ -59,7 +59,7 @@ class Accounts:
         """`began_ns`: start of the recorder. Of channels that were opened before, only later records count."""
         self._began_ns = began_ns
         self._channels: dict[_Place, dict[_Number, _Channel]] = {}
-        """Of each VM, the last one being the one that spoke last; likewise its channels."""
+        """Channels by VM, the VM that spoke last at the end; likewise its channels."""
         self._num_channels = 0
         self._left: dict[_Place, int] = {}
         """VMs that have left, by the time at which they did."""

@@ -87,7 +87,7 @@ bool relay_work(int sock);
 #define MAX_CLIENTS 8
 #define CLIENTS_FDS (1 + MAX_CLIENTS)
 
-/* Takes clients from a listening socket from now on; -1: there is none, and so are no clients. */
+/* Takes clients from a listening socket from now on; -1: the service has no socket, and so no clients. */
 void clients_begin(int sock);
 
 /* Removes the socket that the service was found by. */
