@@ -60,6 +60,11 @@ class Account:
         with self._lock:
             return self._deaths[vm]
 
+    def forget(self, vm: str) -> None:
+        """Forgets a VM that has left: the soak's own memory must not grow, either."""
+        with self._lock:
+            self._deaths.pop(vm, None)
+
     def find(self, text: str) -> None:
         """Notes something that must not be. The run fails by it."""
         with self._lock:

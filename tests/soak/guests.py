@@ -92,6 +92,7 @@ class Guests(threading.Thread):
         operator.drop()
         operator.remove(vm)
         self._host.forget(vm)
+        self._account.forget(vm)
         self._account.happen("VMs that came and left")
 
 

@@ -149,4 +149,5 @@ def take(host: SoakHost, probe: Probe, begin: float, *, replaces: bool) -> Sampl
         if part == "workers":
             values["workers processes"] = use.processes
     values["null request p50 us"], values["null request p99 us"] = probe.latencies()
-    return Sample(time.monotonic() - begin, replaces, values)
+    by_name = {sys.intern(name): value for name, value in values.items()}  # a run has many samples
+    return Sample(time.monotonic() - begin, replaces, by_name)
