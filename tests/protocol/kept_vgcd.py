@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,8 @@ class KeptVgcd:
         if self.keeper.poll() is None:
             self.keeper.kill()
         self.keeper.wait(ANSWERS_WITHIN_S)
-        self._reader.join()
+        self._reader.join(ANSWERS_WITHIN_S)
+        assert not self._reader.is_alive(), "a process of the service has outlived the keeper"
         if self.keeper.stderr is not None:
             self.keeper.stderr.close()
 
@@ -131,25 +132,3 @@ def gone(pid: int) -> bool:
 
 def wait_gone(pid: int) -> None:
     until(lambda: gone(pid))
-
-
-@contextmanager
-def repeating(act: Callable[[], None]) -> Iterator[list[BaseException]]:
-    """Does something again and again in another thread while the block runs; the list gets the error that ended it, if any."""
-    errors: list[BaseException] = []
-    ends = threading.Event()
-
-    def run() -> None:
-        try:
-            while not ends.is_set():
-                act()
-        except BaseException as error:  # noqa: BLE001  the test asks for it
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="repeating")
-    thread.start()
-    try:
-        yield errors
-    finally:
-        ends.set()
-        thread.join()

@@ -16,9 +16,9 @@ import guest_driver as vgc
 from tests.fakes.attached import AttachedLink
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.guest import open_device
-from tests.protocol.kept_vgcd import repeating
 from tests.protocol.systemd_machine import PROGRAM, UNIT, UNITS, SystemdMachine, missing
 from tests.protocol.worker_rig import needs_walls
+from tests.repeating import repeating
 from tests.waiting import until
 from vhost_backend.keeper.client import RECORD_VERSION
 from vhost_backend.keeper.service import REFUSED

@@ -25,8 +25,9 @@ from tests.fakes.guest import REPOSITORY, open_device
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.processes import launchers
 from tests.protocol.firmware_rig import BUILT_IN, UNHEALTHY, Factory
-from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, repeating, wait_gone
+from tests.protocol.kept_vgcd import VGCD, KeptVgcd, gone, kept_vgcd, wait_gone
 from tests.protocol.worker_rig import needs_walls
+from tests.repeating import repeating
 from tests.waiting import until
 from vhost_backend.daemon.process import worker_of
 from vhost_backend.daemon.worker_clock import CpuAlarms, WorkerClock

@@ -19,6 +19,7 @@ import pytest
 
 from tests.built_keeper import built
 from tests.limits import ANSWERS_WITHIN_S
+from tests.repeating import repeating
 from tests.waiting import until
 from vhost_backend.fds import Fd
 from vhost_backend.keeper import client as client_module
@@ -147,10 +148,12 @@ class Host:
 
     def client(self, order: bytes = b"") -> socket.socket:
         """A client of the keeper's socket, which has sent `order`."""
-        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        client.connect(str(self.service))
-        client.settimeout(ANSWERS_WITHIN_S)
-        client.sendall(order)
+        with contextlib.ExitStack() as stack:
+            client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            client.connect(str(self.service))
+            client.settimeout(ANSWERS_WITHIN_S)
+            client.sendall(order)
+            stack.pop_all()
         return client
 
     def num_fds(self) -> int:
@@ -642,3 +645,24 @@ def test_clients_that_say_nothing_or_have_gone_keep_nobody_waiting(
         assert silent[0].recv(100) == b""  # others have needed its place
         stack.enter_context(host.client(b"f"))
         new.hear_stop()
+
+
+@pytest.mark.parametrize("closed", range(0, 15, 3))
+def test_end_of_the_keeper_is_seen_by_daemons_although_it_is_closing_sockets(host: Host, closed: int) -> None:
+    first, spare = host.begin()
+    answers = 0
+
+    def flood() -> None:
+        nonlocal answers
+        with host.client(b"?") as wrong:
+            wrong.recv(1)
+        answers += 1
+
+    with repeating(flood):
+        until(lambda: answers >= closed)
+        host.process.kill()
+        for daemon in (first, spare):
+            daemon.socket.settimeout(ANSWERS_WITHIN_S)
+            with contextlib.suppress(ConnectionResetError):
+                while daemon.socket.recv(1000):
+                    pass

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,14 +35,24 @@ void *keeper_grown(void *memory, size_t size)
     return grown;
 }
 
+/* Keeps all descriptors of this process open until `owner`, its parent, kills it or ends. */
+_Noreturn static void hold(pid_t owner)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != owner)
+        _exit(0); /* it has ended before */
+    for (;;)
+        (void)pause();
+}
+
 void keeper_close(int fd)
 {
     int domain;
     socklen_t size = sizeof(domain);
+    const pid_t owner = getpid();
     pid_t holder = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 ? fork() : -1;
     if (holder == 0)
-        for (;;)
-            (void)pause();
+        hold(owner);
     (void)close(fd); /* not the last time, if there is a holder */
     if (holder > 0) {
         (void)kill(holder, SIGKILL); /* sockets do not linger where a process ends */
