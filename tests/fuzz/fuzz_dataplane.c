@@ -530,11 +530,16 @@ static void load_program(struct state *state, const struct vgc_cold *cold)
         vgc_dp_cold_complete(dp, cold->token, VGC_STATUS_RESOURCES_EXHAUSTED, 0, 0, 0, "too many programs");
         return;
     }
-    state->programs[state->num_programs].id = (uint32_t)id;
-    state->programs[state->num_programs++].context = cold->engine_context;
     int function = vgc_dp_function_add(dp, (uint32_t)id, &CHECKING_KERNELS[0], "_Z1k", "k");
     PROMISE(function > 0 && vgc_dp_function_add(dp, (uint32_t)id, &CHECKING_KERNELS[1], "nop", "nop") > 0);
-    PROMISE(vgc_dp_global_add(dp, (uint32_t)id, CHECKING_GLOBAL, CHECKING_GLOBAL_BYTES) == 0);
+    if (vgc_dp_global_add(dp, (uint32_t)id, CHECKING_GLOBAL, CHECKING_GLOBAL_BYTES) < 0) {
+        PROMISE(dp->num_allocs == VGC_MAX_ALLOCATIONS);
+        PROMISE(vgc_dp_program_remove(dp, (uint32_t)id) == 0);
+        vgc_dp_cold_complete(dp, cold->token, VGC_STATUS_RESOURCES_EXHAUSTED, 0, 0, 0, "too many allocations");
+        return;
+    }
+    state->programs[state->num_programs].id = (uint32_t)id;
+    state->programs[state->num_programs++].context = cold->engine_context;
     PROMISE(vgc_dp_program_publish(dp) == 0);
     remember(state, PROGRAM, (uint32_t)id);
     remember(state, FUNCTION, (uint32_t)function);
