@@ -45,10 +45,13 @@ ESSENTIALS: Final = (
 )
 """Programs that every Debian has, and that Makefiles use in ways which busybox does not know."""
 
+POWER_BUTTON: Final = ("drivers/acpi/button", "drivers/input/evdev")
+"""Kernel modules that tell programs when the virtual machine's power button is pressed."""
+
 EARLY_MODULES: Final = ("virtio_blk", "overlay")
 """Kernel modules in the initramfs, because mounting the base needs them; the others are loaded from the base."""
 
-KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "fs/overlayfs")
+KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "fs/overlayfs", *POWER_BUTTON)
 UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "boot")
 ALTERNATIVES: Final = {"c++": "g++", "cc": "gcc"}
 """Names of programs that Debian links through update-alternatives."""

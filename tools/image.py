@@ -31,6 +31,9 @@ from vhost_backend.engines.cpu import cccl
 
 GUEST_FILES: Final = REPOSITORY / "tools" / "guest"
 PREFIX: Final = "usr/local"
+POWER_BUTTON: Final = "acpi/PWRF/00000080"
+"""Program that busybox's acpid runs when the power button is pressed: the name is ACPI's of that event."""
+
 TOOLKIT_LINK: Final = "usr/local/cuda"
 """Place of the CUDA toolkit where Makefiles of CUDA programs look for one."""
 
@@ -85,6 +88,7 @@ def _project_files(*, development: bool) -> installation.Files:
     layer: dict[str, Path | installation.Link | bytes] = {
         f"opt/vgc/sbin/{name}": GUEST_FILES / name for name in ("start", "agent.py")
     }
+    layer[f"opt/vgc/{POWER_BUTTON}"] = GUEST_FILES / POWER_BUTTON
     layer["opt/vgc/motd"] = GUEST_FILES / ("motd.dev" if development else "motd")
     if development:
         installed |= installation.development(layout, nvcc=True)

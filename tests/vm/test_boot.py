@@ -1,4 +1,4 @@
-"""Boots of guests that end in a panic."""
+"""Boots of guests that end in a panic, and the power button."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from tests.vm.harness import Guest, GuestError
+from tests.vm.harness import QUIT_SECONDS, Guest, GuestError
 from tools.machine import Machine
 
 
@@ -45,3 +45,10 @@ def test_a_guest_that_always_panics_is_an_error() -> None:
     guest.machine = panicking(guest.machine)
     with pytest.raises(GuestError, match="did not start"):
         guest.__enter__()
+
+
+def test_a_guest_whose_power_button_is_pressed_turns_itself_off() -> None:
+    with Guest() as guest:
+        guest.qmp.execute("system_powerdown")
+        assert guest.qmp.wait_for("SHUTDOWN")["data"] == {"guest": True, "reason": "guest-shutdown"}
+        assert guest.process.wait(QUIT_SECONDS) == 0
