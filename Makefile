@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 STAMPS := build/stamps
-SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center tools tests bench examples
+SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center vgc_libvirt tools tests bench examples
 PYTHON_SOURCES = $(wildcard $(SOURCES))
 C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
 PYTEST := $(PYTHON) -m pytest

@@ -43,6 +43,7 @@ PACKAGES: Final = {
     "debian-archive-keyring": "authenticates the guest's packages",
     "ca-certificates": "pip",
     "systemd": "tests of the shipped unit",
+    "libvirt-dev": "libvirt's Python package",
     "uidmap": "tests of a daemon that is not root",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {

@@ -1,0 +1,143 @@
+"""Command line of `vgc-libvirt`, on files and on libvirt's own test driver."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.libvirt_rig import domain, is_valid, plain
+from vgc_libvirt import cli
+
+CONFIG = {
+    "state": "/nowhere",
+    "vms": {
+        "web1": {"socket": "/run/vgcd/web1.sock"},
+        "web2": {"socket": "/run/vgcd/web2.sock", "region": "128M"},
+        "inherited": {},
+    },
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "vgcd.yaml"
+    file.write_text(yaml.safe_dump(CONFIG))
+    return file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "web1.xml"
+    found.write_text(plain())
+    return found
+
+
+def run(*words: str | Path, config: Path) -> int:
+    return cli.main([*map(str, words), "--config", str(config)])
+
+
+def test_a_file_is_changed_in_place(file: Path, config: Path) -> None:
+    assert run("attach", file, "--in-place", config=config) == 0
+    assert [str(found.socket) for found in domain(file.read_text()).devices()] == ["/run/vgcd/web1.sock"]
+    assert run("check", file, config=config) == 0
+    assert run("detach", file, "web1", "--in-place", config=config) == 0
+    assert file.read_text() == domain(plain()).text()
+
+
+def test_the_changed_definition_goes_to_standard_output(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(plain().encode())))
+    assert run("attach", "-", "web1", "web2", config=config) == 0
+    out = capsys.readouterr().out
+    assert [str(found.socket) for found in domain(out).devices()] == ["/run/vgcd/web1.sock", "/run/vgcd/web2.sock"]
+    assert is_valid(out)
+
+
+def test_parts_are_printed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("xml", "web1", config=config) == 0
+    out = capsys.readouterr().out
+    assert 'value=\'{"driver":"vhost-user-test-device-pci"' in out
+    assert out.startswith("<domain xmlns:qemu=")
+    assert out.endswith("  </qemu:commandline>\n</domain>\n")
+
+
+def test_findings_are_printed_and_are_the_exit_code(
+    file: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", file, config=config) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out == [
+        f"error: {file}: it has no device of vgcd",
+        "  to mend it: `vgc-libvirt attach` adds one",
+        "1 domains checked: 1 errors",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("xml", "web3"), "has no VM 'web3'; its VMs: inherited, web1, web2"),
+        (("xml", "web1", "web1"), "VM web1 is named 2 times; allowed: once"),
+        (("xml", "inherited"), "vms.inherited has no socket; allowed for libvirt: a VM whose socket has a path"),
+        (("attach", "./none.xml"), "none.xml cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_with_words_is_told(
+    words: tuple[str, ...], message: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words, config=config) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("vms: {a: {socket: relative}}", "vms.a.socket is 'relative'; allowed: an absolute path"),
+        (f"vms: {{a: {{socket: /{'x' * 108}}}}}", "allowed: an absolute path of at most 107 bytes"),
+        ("vms: {a: {region: 3M}}", "vms.a.region is '3M'; allowed: a power of two"),
+        ("vms: {a: {socket: /s}, b: {socket: /s}}", "vms.b.socket is '/s'; allowed: a path that vms.a does not use"),
+    ],
+)
+def test_a_wrong_configuration_is_told(
+    text: str, message: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(text)
+    assert run("xml", "a", config=config) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_libvirt_that_does_not_answer_is_told(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = f"qemu+unix:///system?socket={tmp_path}/none"
+    assert run("check", "--connect", uri, config=config) == 3
+    assert f"no libvirt answers at {uri}: Failed to connect socket" in capsys.readouterr().err
+
+
+def test_a_domain_that_libvirt_does_not_have_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("attach", "web1", "--connect", "test:///default", config=config) == 1
+    assert "domain web1: libvirt at test:///default says: Domain not found" in capsys.readouterr().err
+
+
+def test_domains_without_a_device_are_not_checked_unless_they_are_named(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", "--connect", "test:///default", config=config) == 0
+    assert capsys.readouterr().out == "0 domains checked: nothing is wrong\n"
+    assert run("check", "test", "--connect", "test:///default", config=config) == 1
+    assert "error: domain test: its type is 'test'" in capsys.readouterr().out
+
+
+def test_a_missing_python_package_is_told() -> None:
+    program = "import sys; sys.modules['lxml'] = None; from vgc_libvirt import entry; sys.exit(entry.main())"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "vgc-libvirt: the Python package lxml is not installed (pip install 'virtio-gpu-compute[libvirt]')\n",
+    )

@@ -1,0 +1,171 @@
+"""Command line of ``vgc-libvirt``.
+
+Exit codes: 0 done, 1 something is wrong with a domain or libvirt refuses, 2 the configuration, a definition or the command line is
+wrong, 3 the host lacks something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from vgc_libvirt import definition_check, domain, vms
+from vgc_libvirt.connection import DEFAULT_URI, connected
+from vgc_libvirt.device import Device
+from vgc_libvirt.domain import Domain
+from vgc_libvirt.finding import Finding
+from vhost_backend.errors import VgcError
+from virtio_proto.version import VERSION
+
+_EPILOG: Final = """\
+examples:
+  vgc-libvirt xml web1                       the parts that a domain needs for VM web1 of vgcd
+  vgc-libvirt attach web1                    add them to the domain of that name; it has the device from its next start on
+  vgc-libvirt attach build web1 web2         add the devices of two VMs to the domain build
+  vgc-libvirt attach ./web1.xml web1         the same on a file: the result goes to stdout, or with --in-place back into the file
+  virsh dumpxml --inactive web1 | vgc-libvirt attach - web1
+  vgc-libvirt check                          look at all domains with devices before they start
+  vgc-libvirt detach web1
+
+DOMAIN is the name of a domain of libvirt, or a file: a path with a slash or ending in .xml, or - for stdin.
+VM is a name in vgcd's configuration (default: the domain's name).
+
+exit codes: 0 done, 1 something is wrong with a domain, or libvirt refuses, 2 wrong configuration, definition or command
+  line, 3 the host lacks something
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vgc-libvirt",
+        description="Devices of vgcd in domains of libvirt.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"vgc-libvirt {VERSION}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--config",
+        type=Path,
+        default=vms.DEFAULT_CONFIG,
+        metavar="FILE",
+        help="vgcd's configuration (default: %(default)s)",
+    )
+    common.add_argument(
+        "--connect",
+        default=os.environ.get("LIBVIRT_DEFAULT_URI", DEFAULT_URI),
+        metavar="URI",
+        help="libvirt to speak to, as with virsh (default: %(default)s)",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    xml = commands.add_parser("xml", parents=[common], help="print the parts that a domain needs")
+    xml.add_argument("vms", nargs="+", metavar="VM", help="VM of vgcd")
+    xml.set_defaults(command=_xml)
+    for name, act, text in (
+        ("attach", _attach, "add devices to a domain's definition"),
+        ("detach", _detach, "remove devices from a domain's definition"),
+    ):
+        change = commands.add_parser(name, parents=[common], help=text)
+        change.add_argument("domain", metavar="DOMAIN", help="domain of libvirt, or a file")
+        change.add_argument("vms", nargs="*", metavar="VM", help="VM of vgcd (default: the domain's name)")
+        change.add_argument("--in-place", action="store_true", help="write the file again, instead of stdout")
+        change.set_defaults(command=act)
+    check = commands.add_parser("check", parents=[common], help="say what is wrong with domains before they start")
+    check.add_argument(
+        "domains", nargs="*", metavar="DOMAIN", help="domains or files (default: all that have a device)"
+    )
+    check.set_defaults(command=_check)
+    return parser
+
+
+def _is_file(target: str) -> bool:
+    return target == "-" or "/" in target or target.endswith(".xml")
+
+
+def _read(target: str) -> Domain:
+    """:raise DomainError: the file cannot be read, or is no domain's."""
+    if target == "-":
+        return Domain.parse(sys.stdin.buffer.read(), "stdin")
+    (found,) = domain.definitions([Path(target)])
+    return found
+
+
+def _xml(arguments: argparse.Namespace) -> int:
+    sys.stdout.write(domain.parts(vms.load(arguments.config).chosen(arguments.vms)))
+    return 0
+
+
+def _attach(arguments: argparse.Namespace) -> int:
+    return _change(
+        arguments, Domain.attach, "the device is there from the next start on: virsh shutdown, then virsh start"
+    )
+
+
+def _detach(arguments: argparse.Namespace) -> int:
+    return _change(arguments, Domain.detach, "the device stays until it has ended")
+
+
+def _change(arguments: argparse.Namespace, change: Callable[[Domain, Device], None], later: str) -> int:
+    known = vms.load(arguments.config)
+    if _is_file(arguments.domain):
+        found = _read(arguments.domain)
+        for device in known.chosen(arguments.vms or [found.name]):
+            change(found, device)
+        if arguments.in_place and arguments.domain != "-":
+            Path(arguments.domain).write_text(found.text(), encoding="utf-8")
+        else:
+            sys.stdout.write(found.text())
+        return 0
+    with connected(arguments.connect) as hypervisor:
+        found = hypervisor.definition(arguments.domain)
+        for device in known.chosen(arguments.vms or [found.name]):
+            change(found, device)
+        hypervisor.define(found)
+        if hypervisor.is_running(arguments.domain):
+            print(f"{arguments.domain} runs: {later}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    known = vms.load(arguments.config)
+    checked = _definitions(arguments)
+    found = [finding for one in checked for finding in definition_check.findings(one, known.devices())]
+    return _told(found, len(checked))
+
+
+def _definitions(arguments: argparse.Namespace) -> list[Domain]:
+    """Definitions of the named domains, or of all that have a device."""
+    if arguments.domains and all(map(_is_file, arguments.domains)):
+        return [_read(target) for target in arguments.domains]
+    with connected(arguments.connect) as hypervisor:
+        if not arguments.domains:
+            return [one for one in map(hypervisor.definition, hypervisor.names()) if one.devices()]
+        return [_read(target) if _is_file(target) else hypervisor.definition(target) for target in arguments.domains]
+
+
+def _told(found: Sequence[Finding], domains: int) -> int:
+    for finding in found:
+        print(finding)
+    errors = sum(not finding.is_warning for finding in found)
+    print(f"{domains} domains checked: {f'{errors} errors' if errors else 'nothing is wrong'}")
+    return 1 if errors else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.command(arguments)
+        return code
+    except VgcError as error:
+        for line in str(error).splitlines():
+            print(f"vgc-libvirt: {line}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
