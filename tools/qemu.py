@@ -72,12 +72,18 @@ def _system() -> tuple[str, ...] | None:
     return (program,) if done.returncode == 0 else None
 
 
-def _unpacked() -> tuple[str, ...]:
-    """Returns Debian's QEMU in the cache, run with its own C library so that it fits any host."""
+def unpacked_root() -> Path:
+    """Folder with Debian's QEMU and all that it needs; the first call downloads it."""
     root = cache_folder() / "qemu"
     with locked(cache_folder() / "qemu.lock"):
         if not root.exists():
             _unpack_into(root)
+    return root
+
+
+def _unpacked() -> tuple[str, ...]:
+    """Returns Debian's QEMU in the cache, run with its own C library so that it fits any host."""
+    root = unpacked_root()
     return (
         str(root / "lib64/ld-linux-x86-64.so.2"),
         "--library-path",
@@ -90,7 +96,7 @@ def _unpacked() -> tuple[str, ...]:
 
 
 def _unpack_into(root: Path) -> None:
-    say(f"no QEMU with {DEVICE} on this machine: unpacking Debian's into {root}")
+    say(f"unpacking Debian's QEMU, which has the {DEVICE}, into {root}")
     partial = root.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     with private_apt(*SUITES) as apt:

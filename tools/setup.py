@@ -43,6 +43,8 @@ PACKAGES: Final = {
     "debian-archive-keyring": "authenticates the guest's packages",
     "ca-certificates": "pip",
     "systemd": "tests of the shipped unit",
+    "apparmor": "tests of the rules for AppArmor that are shipped",
+    "checkpolicy": "tests of the policy module for SELinux",
     "libvirt-dev": "libvirt's Python package",
     "uidmap": "tests of a daemon that is not root",
 }

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from vgc_libvirt import definition_check, domain, vms
+from vgc_libvirt import definition_check, domain, host_check, regions, status, vms
 from vgc_libvirt.connection import DEFAULT_URI, connected
 from vgc_libvirt.device import Device
 from vgc_libvirt.domain import Domain
 from vgc_libvirt.finding import Finding
+from vgc_libvirt.status import DomainState
 from vhost_backend.errors import VgcError
 from virtio_proto.version import VERSION
 
@@ -28,7 +29,9 @@ examples:
   vgc-libvirt attach build web1 web2         add the devices of two VMs to the domain build
   vgc-libvirt attach ./web1.xml web1         the same on a file: the result goes to stdout, or with --in-place back into the file
   virsh dumpxml --inactive web1 | vgc-libvirt attach - web1
-  vgc-libvirt check                          look at all domains with devices before they start
+  vgc-libvirt check                          look at all domains with devices, and at this host, before they start
+  vgc-libvirt status                         domains beside the VMs of vgcd
+  vgc-libvirt regions --remove               zero and remove files of regions that libvirt has left in /dev/shm
   vgc-libvirt detach web1
 
 DOMAIN is the name of a domain of libvirt, or a file: a path with a slash or ending in .xml, or - for stdin.
@@ -79,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         "domains", nargs="*", metavar="DOMAIN", help="domains or files (default: all that have a device)"
     )
     check.set_defaults(command=_check)
+    state = commands.add_parser("status", parents=[common], help="show domains beside the VMs of vgcd")
+    state.set_defaults(command=_status)
+    files = commands.add_parser("regions", parents=[common], help="show files of regions, and remove those left over")
+    files.add_argument("--remove", action="store_true", help="zero and remove those that no process uses (as root)")
+    files.set_defaults(command=_regions)
     return parser
 
 
@@ -131,20 +139,46 @@ def _change(arguments: argparse.Namespace, change: Callable[[Domain, Device], No
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    known = vms.load(arguments.config)
-    checked = _definitions(arguments)
-    found = [finding for one in checked for finding in definition_check.findings(one, known.devices())]
+    """Checks definitions, and for domains of libvirt the host, too: a file may be another host's."""
+    devices = vms.load(arguments.config).devices()
+    files = [_read(target) for target in arguments.domains if _is_file(target)]
+    checked, host = files, None
+    if len(files) < len(arguments.domains) or not files:
+        with connected(arguments.connect) as hypervisor:
+            names = [target for target in arguments.domains if not _is_file(target)]
+            defined = list(map(hypervisor.definition, names or hypervisor.names()))
+            defined = defined if names else [one for one in defined if one.devices()]
+            checked, host = files + defined, hypervisor.host()
+    found: list[Finding] = []
+    for one in checked:
+        found += definition_check.findings(one, devices)
+        if host is not None and one not in files:
+            found += host_check.findings(one, devices, host)
     return _told(found, len(checked))
 
 
-def _definitions(arguments: argparse.Namespace) -> list[Domain]:
-    """Definitions of the named domains, or of all that have a device."""
-    if arguments.domains and all(map(_is_file, arguments.domains)):
-        return [_read(target) for target in arguments.domains]
+def _status(arguments: argparse.Namespace) -> int:
+    known = vms.load(arguments.config)
     with connected(arguments.connect) as hypervisor:
-        if not arguments.domains:
-            return [one for one in map(hypervisor.definition, hypervisor.names()) if one.devices()]
-        return [_read(target) if _is_file(target) else hypervisor.definition(target) for target in arguments.domains]
+        domains = [DomainState(hypervisor.definition(name), hypervisor.is_running(name)) for name in hypervisor.names()]
+    served, reason = status.vms_of_daemon(known.control_socket)
+    sys.stdout.write(status.table(status.rows(domains, known.devices(), served)))
+    if reason:
+        print(f"vgcd does not say more: {reason}")
+    return 0
+
+
+def _regions(arguments: argparse.Namespace) -> int:
+    files = regions.found(vms.load(arguments.config).devices())
+    for file in files:
+        if arguments.remove and not file.users:
+            regions.remove(file)
+            print(f"{file}: zeroed and removed")
+        else:
+            print(file)
+    if not files:
+        print("no VM has a region file")
+    return 0
 
 
 def _told(found: Sequence[Finding], domains: int) -> int:

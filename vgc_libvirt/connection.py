@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from vgc_libvirt import host
 from vgc_libvirt.domain import Domain
 from vgc_libvirt.errors import LibvirtError
+from vgc_libvirt.host import Host
 from vhost_backend.errors import HostError
 
 DEFAULT_URI: Final = "qemu:///system"
@@ -26,6 +28,11 @@ class Hypervisor:
         """Names of all domains, running or defined, sorted."""
         with self._translated("the list of domains"):
             return sorted(domain.name() for domain in self._connection.listAllDomains())
+
+    def host(self) -> Host:
+        """Facts about the host that libvirt knows."""
+        with self._translated("capabilities"):
+            return host.of_capabilities(self._connection.getCapabilities())
 
     def definition(self, name: str) -> Domain:
         """Definition with which the domain starts next, with its passwords, which must not be lost.

@@ -17,3 +17,7 @@ class LibvirtError(VgcError):
     """libvirt does not answer, or refuses something."""
 
     exit_code: ClassVar[int] = 1
+
+
+class RegionError(VgcError):
+    """A region file cannot be removed."""

@@ -129,10 +129,10 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         },
     },
     "vgc_libvirt": layered(
-        {"arguments", "errors", "finding"},
+        {"apparmor", "arguments", "errors", "finding", "host"},
         {"device"},
-        {"domain", "vms"},
-        {"connection", "definition_check"},
+        {"domain", "regions", "vms"},
+        {"connection", "definition_check", "host_check", "status"},
         {"cli"},
         {"entry"},
     ),

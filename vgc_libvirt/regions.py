@@ -1,0 +1,125 @@
+"""Region files of VMs: finding those that are left over, zeroing and removing them.
+
+`/dev/shm` is open to all users: a name there may lead to a file of somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vgc_libvirt.device import Device
+from vgc_libvirt.errors import RegionError
+from vgc_libvirt.host import owner
+
+_CHUNK: Final = bytes(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionFile:
+    """File of a VM's region."""
+
+    vm: str
+    path: Path
+    wanted_bytes: int
+    stat: os.stat_result
+    users: tuple[int, ...]
+    """Processes that have it open or mapped, as far as this user may look."""
+
+    def __str__(self) -> str:
+        use = f"used by {', '.join(map(str, self.users))}" if self.users else "left over"
+        return f"{self.vm}: {owner(self.path, self.stat)}, {self.stat.st_size} bytes, {use}"
+
+
+def found(devices: Sequence[Device]) -> list[RegionFile]:
+    """Region files that are there, of all VMs whose regions are files."""
+    rows = []
+    for device in devices:
+        if device.region_file is None:
+            continue
+        try:
+            about = device.region_file.lstat()
+        except OSError:
+            continue
+        used = users(about) if stat.S_ISREG(about.st_mode) else ()
+        rows.append(RegionFile(device.vm, device.region_file, device.region_bytes, about, used))
+    return rows
+
+
+def users(about: os.stat_result) -> tuple[int, ...]:
+    """Processes that have a file open, or have it mapped."""
+    pids = sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return tuple(pid for pid in pids if _uses(pid, about))
+
+
+def _uses(pid: int, about: os.stat_result) -> bool:
+    wanted = f" {os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x} {about.st_ino} "
+    try:
+        if any(wanted in line for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()):
+            return True
+        return any(_is_same(descriptor, about) for descriptor in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _is_same(descriptor: Path, about: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(descriptor.stat(), about)
+    except OSError:
+        return False
+
+
+def remove(file: RegionFile) -> None:
+    """Zeroes a left-over file and removes it.
+
+    :raise RegionError: somebody uses it, it is no plain file with one name, or it is another file by now.
+    """
+    if file.users:
+        raise RegionError(
+            f"{file.path} is used by the processes {', '.join(map(str, file.users))}; allowed: a file that nobody uses"
+        )
+    try:
+        descriptor = os.open(file.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise RegionError(
+            f"{file.path} cannot be opened: {error.strerror}; allowed: a plain file of a VM's region"
+        ) from None
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
+            raise RegionError(f"{file.path} is no plain file with one name; allowed: a file that QEMU has made")
+        _zero(descriptor, about.st_size)
+        _unlink(file.path, about)
+    finally:
+        os.close(descriptor)
+
+
+def _zero(descriptor: int, size_bytes: int) -> None:
+    """Writes zeros over all data of a file, but not into its holes."""
+    at = 0
+    while at < size_bytes:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError:  # nothing but a hole
+            break
+        end = os.lseek(descriptor, at, os.SEEK_HOLE)
+        while at < end:
+            at += os.pwrite(descriptor, _CHUNK[: end - at], at)
+    os.fsync(descriptor)
+    os.ftruncate(descriptor, 0)
+
+
+def _unlink(path: Path, about: os.stat_result) -> None:
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not os.path.samestat(os.stat(path.name, dir_fd=folder, follow_symlinks=False), about):
+            raise RegionError(f"{path} is another file than a moment ago, and stays; its data was zeroed before")
+        os.unlink(path.name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(folder)
