@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 STAMPS := build/stamps
-SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center vgc_libvirt tools tests bench examples
+SOURCES := setup.py virtio_proto vhost_backend guest_driver control_center vgc_kubernetes vgc_libvirt tools tests bench examples
 PYTHON_SOURCES = $(wildcard $(SOURCES))
 C_FILES = git ls-files -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh'
 PYTEST := $(PYTHON) -m pytest
@@ -44,6 +44,7 @@ lint: build
 	$(PYTHON) -m mypy
 	$(C_FILES) | xargs -r clang-format-19 --dry-run --Werror
 	$(PYTHON) -m virtio_proto.codegen --check
+	$(PYTHON) -m tools.protobufs --check
 	$(PYTHON) -m tools.support --check
 	$(PYTHON) -m tools.functions --check
 	$(PYTHON) -m tools.web.lint

@@ -1,0 +1,341 @@
+"""The kubelet's device plugin, with a fake kubelet and a real `vgcd` on the software GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import pytest
+
+from tests.fakes.api_caller import ApiCaller
+from tests.fakes.attached import AttachedLink
+from tests.fakes.guest import REPOSITORY
+from tests.fakes.kubelet import FakeKubelet, FakePod
+from tests.fakes.vm import FakeVm
+from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
+from tests.protocol.test_reload import is_reached
+from tests.protocol.test_vgcd import vgcd, wait_for
+from tests.protocol.worker_rig import needs_walls
+from tests.waiting import until
+from vgc_kubernetes.allocations import vm_name
+from vgc_kubernetes.terms import ELEMENTS, NUM_QUEUES, memory_resource
+from virtio_proto.schema import Health
+
+pytestmark = needs_walls
+
+MIB: Final = 1 << 20
+MEMORY: Final = memory_resource(64 * MIB)
+ONE: Final = {ELEMENTS: 1, MEMORY: 2}
+GROUP: Final = 4242
+NEVER_S: Final = 86400
+"""Time of release that no test reaches."""
+
+
+class Node:
+    """A node: its kubelet, its `vgcd` and its plugin, each of which can be ended and started again."""
+
+    def __init__(self, folder: Path, kubelet: FakeKubelet) -> None:
+        self.folder = folder
+        self.kubelet = kubelet
+        self.folders = folder / "pods"
+        self._plugin = contextlib.ExitStack()
+        self._daemon = contextlib.ExitStack()
+        self.plugin: subprocess.Popen[str]
+
+    def start_vgcd(self, vms: dict[str, dict[str, Any]] | None = None) -> None:
+        control = self.folder / "control"
+        root = {
+            "vms": vms or {},
+            "defaults": {"engine": "cpu", "sandbox": "best-effort"},
+            "cache": str(self.folder / "cache"),
+            "state": str(self.folder / "state"),
+            "log": {"format": "json"},
+            "control": {"socket": str(control)},
+        }
+        file = self.folder / "vgcd.yaml"
+        file.write_text(json.dumps(root))
+        process = self._daemon.enter_context(vgcd("run", "--config", str(file)))
+        wait_for(process, "serving")
+        until(lambda: is_reached(control))
+        self._daemon.callback(self._end, process)
+        self.caller = self._daemon.enter_context(ApiCaller(control))
+
+    def stop_vgcd(self) -> None:
+        self._daemon.close()
+
+    def start_plugin(self, *options: str, release_after_s: int = 0) -> None:
+        argv = [sys.executable, "-m", "vgc_kubernetes.cli", "device-plugin", "--control", f"unix:{self.folder}/control"]
+        argv += ["--folders", str(self.folders), "--kubelet", str(self.kubelet.folder), "--memory-unit", "64M"]
+        argv += ["--release-after", str(release_after_s), "--period", "1"]
+        argv += [] if "--group" in options else ["--group", str(os.getgid())]
+        registered = self.kubelet.registrations
+        self.plugin = subprocess.Popen([*argv, *options], cwd=REPOSITORY, text=True)
+        self._plugin.callback(self._end, self.plugin)
+        self.kubelet.wait_registrations(registered + 2)
+
+    def stop_plugin(self) -> None:
+        self._plugin.close()
+
+    def close(self) -> None:
+        self.stop_plugin()
+        self.stop_vgcd()
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(ANSWERS_WITHIN_S) == 0
+
+    def vms(self) -> dict[str, dict[str, Any]]:
+        return {vm["vm"]: vm for vm in self.caller.ask("topology")["vms"]}
+
+    def wait_vms(self, *names: str) -> None:
+        """Waits until just these VMs are served and have folders."""
+        until(lambda: self.vms().keys() == set(names))
+        until(lambda: {path.name for path in self.folders.glob("*")} == set(names))
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with (
+        tempfile.TemporaryDirectory(prefix="vgc-") as name,  # paths of sockets are short
+        FakeKubelet(Path(name) / "kubelet") as kubelet,
+        contextlib.closing(Node(Path(name), kubelet)) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def running(node: Node) -> Node:
+    node.start_vgcd()
+    node.start_plugin()
+    return node
+
+
+def name_of(pod: FakePod) -> str:
+    return vm_name(pod.devices[ELEMENTS])
+
+
+def socket_of(pod: FakePod) -> Path:
+    """The VM's socket: the file in the pod's folder that its variable names."""
+    mount = pod.mount()
+    inside = Path(pod.variables()["VGC_SOCKET"])
+    return Path(mount.host_path) / inside.relative_to(mount.container_path)
+
+
+@contextlib.contextmanager
+def guest_of(pod: FakePod) -> Iterator[AttachedLink]:
+    with AttachedLink(socket_of(pod), num_queues=NUM_QUEUES) as link:
+        link.wait_ready()
+        yield link
+
+
+def in_guest(link: AttachedLink, folder: Path, *argv: str) -> str:
+    environment = {"VGC_MEMFD": link.description, "VGC_STATE_DIR": str(folder), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, *argv],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        pass_fds=link.fds,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refusal(node: Node, name: str) -> str:
+    with pytest.raises(grpc.RpcError) as refused:
+        node.kubelet.start_container(name)
+    return str(refused.value.details())
+
+
+# ---- a pod and its VM ----------------------------------------------------------------------------
+
+
+def test_pod_computes_with_as_many_elements_and_as_much_memory_as_it_asks_for(running: Node, tmp_path: Path) -> None:
+    pod = running.kubelet.run("web", ONE)
+    assert running.vms()[name_of(pod)]["origin"] == "persisted"
+    with guest_of(pod) as link:
+        assert "1 processing elements, 128 MiB of device memory" in in_guest(
+            link, tmp_path, "-m", "guest_driver", "info"
+        )
+        assert "is right" in in_guest(link, tmp_path, "-c", PROGRAM)
+
+
+PROGRAM: Final = """
+import numpy as np, guest_driver as vgc
+with vgc.Device() as device:
+    program = device.compile('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
+    x = device.to_device(np.arange(32, dtype=np.float32))
+    program.twice[1, 32](x)
+    print("is right" if (x.get() == 2 * np.arange(32)).all() else x.get())
+"""
+
+
+def test_vm_leaves_with_its_pod(running: Node) -> None:
+    first, second = running.kubelet.run("a", ONE), running.kubelet.run("b", ONE)
+    running.wait_vms(name_of(first), name_of(second))
+    running.kubelet.delete("a")
+    running.wait_vms(name_of(second))
+    running.kubelet.delete("b")
+    running.wait_vms()
+
+
+def test_vm_with_a_guest_leaves_when_the_guest_has_ended(running: Node) -> None:
+    pod = running.kubelet.run("a", ONE)
+    with guest_of(pod) as link:
+        running.kubelet.delete("a")
+        until(lambda: running.vms()[name_of(pod)]["origin"] == "leaving")
+        link.refresh()
+    running.wait_vms()
+
+
+def test_restarted_container_finds_its_vm(running: Node) -> None:
+    pod = running.kubelet.run("a", ONE)
+    with guest_of(pod):
+        pass
+    running.kubelet.start_container("a")
+    with guest_of(pod):
+        assert running.vms().keys() == {name_of(pod)}
+
+
+def test_elements_that_the_kubelet_gives_again_are_taken_from_the_pod_that_is_gone(node: Node) -> None:
+    node.start_vgcd()
+    node.start_plugin(release_after_s=NEVER_S)
+    gone = node.kubelet.run("gone", {ELEMENTS: 2, MEMORY: 1})
+    with FakeVm(socket_of(gone), region_bytes=64 * MIB) as hanging:
+        hanging.frontend.wait_health(Health.READY)
+        node.kubelet.delete("gone")
+        next_pod = node.kubelet.run("next", ONE)
+        assert node.vms().keys() == {name_of(next_pod)}
+    node.wait_vms(name_of(next_pod))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to a foreign group")
+def test_socket_belongs_to_the_group_of_qemu_and_to_nobody_else(node: Node) -> None:
+    node.start_vgcd()
+    node.start_plugin("--group", str(GROUP))
+    socket = socket_of(node.kubelet.run("a", ONE))
+    assert (socket.stat().st_gid, socket.parent.stat().st_gid) == (GROUP, GROUP)
+    assert not socket.parent.stat().st_mode & 0o007
+
+
+# ---- what is published ---------------------------------------------------------------------------
+
+
+def test_what_other_vms_are_allotted_is_not_published(node: Node) -> None:
+    node.start_vgcd({"other": {"socket": str(node.folder / "other"), "quota": {"pes": 1, "memory": "64M"}}})
+    node.start_plugin()
+    elements = sum(gpu["pes"] for gpu in node.caller.ask("status")["gpus"])
+    node.kubelet.wait_healthy(ELEMENTS, elements - 1)
+    node.kubelet.run("a", ONE)
+    node.caller.ask("remove_vm", vm="other")
+    node.kubelet.wait_healthy(ELEMENTS, elements)
+
+
+def test_memory_is_enough_for_a_vm_of_each_element_and_no_more(running: Node) -> None:
+    units = len(running.kubelet.healthy(MEMORY))
+    status = running.caller.ask("status")
+    (gpu,) = status["gpus"]
+    assert units == (status["memory_bytes"] - gpu["pes"] * 64 * MIB) // (64 * MIB)
+    rest = {f"p{index}": {ELEMENTS: 1, MEMORY: 1} for index in range(gpu["pes"] - 1)}
+    for name, limits in {**rest, "large": {ELEMENTS: 1, MEMORY: units - len(rest)}}.items():
+        running.kubelet.run(name, limits)
+
+
+def test_devices_are_unhealthy_while_the_daemon_is_away(running: Node) -> None:
+    elements = len(running.kubelet.healthy(ELEMENTS))
+    running.stop_vgcd()
+    running.kubelet.wait_healthy(ELEMENTS, 0)
+    running.kubelet.wait_healthy(MEMORY, 0)
+    running.start_vgcd()
+    running.kubelet.wait_healthy(ELEMENTS, elements)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def test_pod_without_memory_is_told_what_it_lacks(running: Node) -> None:
+    running.kubelet.admit("a", {ELEMENTS: 1})
+    assert refusal(running, "a") == f"default/a/compute has 1 of {ELEMENTS} and no {MEMORY}; allowed: limits for both"
+    assert not running.vms()
+
+
+def test_elements_of_no_container_get_no_vm(running: Node) -> None:
+    pod = running.kubelet.admit("a", ONE)
+    running.kubelet.delete("a")
+    with pytest.raises(grpc.RpcError, match="the kubelet lists no container with the elements pe-0"):
+        running.kubelet.prepare(ELEMENTS, pod.devices[ELEMENTS])
+
+
+def test_refusal_of_the_daemon_reaches_the_kubelet(running: Node) -> None:
+    running.kubelet.healthy(ELEMENTS)
+    running.caller.ask("add_vm", vm="other", socket=str(running.folder / "other"), pes=os.cpu_count(), memory="64M")
+    running.kubelet.admit("a", ONE)
+    assert "vgcd does not serve a VM with 1 elements: " in refusal(running, "a")
+    running.caller.ask("remove_vm", vm="other", now=True)
+    until(lambda: "other" not in running.vms())
+    running.kubelet.start_container("a")
+
+
+# ---- restarts ------------------------------------------------------------------------------------
+
+
+def test_plugin_registers_with_the_next_kubelet_and_pods_go_on(running: Node) -> None:
+    pod = running.kubelet.run("a", ONE)
+    with guest_of(pod) as link:
+        running.kubelet.restart()
+        running.kubelet.wait_registrations(4)
+        next_pod = running.kubelet.run("b", ONE)
+        link.refresh()
+        running.wait_vms(name_of(pod), name_of(next_pod))
+        assert running.kubelet.options(ELEMENTS).pre_start_required
+
+
+def test_next_plugin_knows_what_the_last_one_has_made(running: Node) -> None:
+    first, second = running.kubelet.run("a", ONE), running.kubelet.run("b", ONE)
+    with guest_of(first) as link:
+        running.stop_plugin()
+        assert not list((running.kubelet.folder / "device-plugins").glob("vgc*"))
+        running.kubelet.delete("b")
+        assert name_of(second) in running.vms()
+        running.start_plugin()
+        running.wait_vms(name_of(first))
+        link.refresh()
+
+
+def test_vms_are_back_after_a_restart_of_the_host(running: Node) -> None:
+    pod = running.kubelet.run("a", ONE)
+    running.stop_vgcd()
+    running.stop_plugin()
+    shutil.rmtree(running.folders)  # it is in /run
+    running.start_vgcd()
+    assert not running.vms()
+    assert name_of(pod) in running.caller.ask("status")["left_out"]
+    running.start_plugin()
+    running.kubelet.start_container("a")
+    with guest_of(pod):
+        assert running.vms()[name_of(pod)]["pes"] == 1
+    assert "left_out" not in running.caller.ask("status")
+
+
+def test_vms_that_the_daemon_has_forgotten_are_made_again(running: Node) -> None:
+    pod = running.kubelet.run("a", ONE)
+    running.stop_vgcd()
+    shutil.rmtree(running.folder / "state")
+    running.start_vgcd()
+    running.wait_vms(name_of(pod))
+    with guest_of(pod):
+        pass
