@@ -1,4 +1,7 @@
-"""``vgc-kubernetes``: the device plugin of a node, and a check of what it needs."""
+"""``vgc-kubernetes``: the device plugin of a node, the hook sidecar of a virtual machine, and a check of what they need.
+
+Called as ``onDefineDomain``, it is the program that KubeVirt's own sidecar runs.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from vgc_kubernetes.terms import DeviceShape
 from virtio_proto.schema import LIMITS
 from virtio_proto.yaml_values import MIB, SIZE_UNITS, TIB
 
+HOOK: Final = "onDefineDomain"
 CONTROL: Final = "unix:/run/vgcd/control.sock"
 FOLDERS: Final = Path("/run/vgcd/kubelet")
 KUBELET: Final = Path("/var/lib/kubelet")
@@ -26,6 +30,9 @@ QEMU_GROUP: Final = 107
 EXAMPLES: Final = """\
 examples:
   vgc-kubernetes device-plugin                      gives pods of this node VMs of its vgcd
+  vgc-kubernetes hook-sidecar                       in a container beside KubeVirt's virt-launcher
+  vgc-kubernetes on-define-domain --vmi JSON --domain XML
+                                                    the domain with the device, on standard output
   vgc-kubernetes doctor                             lists what this node lacks for the plugin
 """
 _SIZE: Final = re.compile(r"(\d{1,12})([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -69,7 +76,7 @@ def absolute(text: str) -> Path:
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vgc-kubernetes",
-        description="Gives pods processing elements and memory of a node's vgcd.",
+        description="Gives pods, and KubeVirt's virtual machines, processing elements and memory of a node's vgcd.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -112,8 +119,19 @@ def arguments() -> argparse.ArgumentParser:
         help="period of comparing the kubelet's list with vgcd's VMs (default: 5)",
     )
     _add_shape(plugin)
+    sidecar = verbs.add_parser("hook-sidecar", help="serve virt-launcher until its virtual machine has ended")
+    sidecar.add_argument("--folder", type=absolute, default=Path("/var/run/kubevirt-hooks"), help="of hooks' sockets")
+    _add_shape(sidecar)
+    domain = verbs.add_parser("on-define-domain", help=f"print a domain with the device, as {HOOK} of KubeVirt's shim")
+    _add_domain(domain)
     _add_node(verbs.add_parser("doctor", help="check what this node lacks for the plugin, and how to get it"))
     return parser
+
+
+def _add_domain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--vmi", required=True, metavar="JSON", help="the VirtualMachineInstance")
+    parser.add_argument("--domain", required=True, metavar="XML", help="its domain")
+    _add_shape(parser)
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
@@ -135,32 +153,34 @@ def _add_shape(parser: argparse.ArgumentParser) -> None:
         type=size,
         metavar="SIZE",
         default=terms.REGION_BYTES,
-        help="memory that guest and host share (default: 64M)",
+        help="memory that guest and host share; equal at plugin and sidecar (default: 64M)",
     )
     parser.add_argument(
         "--num-queues",
         type=whole(1, LIMITS["MAX_QUEUES"]),
         metavar="N",
         default=terms.NUM_QUEUES,
-        help=f"virtqueues (default: {terms.NUM_QUEUES})",
+        help=f"virtqueues; equal at plugin and sidecar (default: {terms.NUM_QUEUES})",
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; gives the exit code: 0, 1 if something is missing or refused, 2 if an argument is wrong."""
-    given = arguments().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and Path(sys.argv[0]).name == HOOK:
+        words = ["on-define-domain", *words]
+    given = arguments().parse_args(words)
     if given.verb == "doctor":
         return _doctor(given)
     try:
-        import google.protobuf
         import grpc  # noqa: F401  reports a missing package before anything is started
-
-        assert google.protobuf
+        import lxml  # noqa: F401
+        from google.protobuf import message  # noqa: F401
     except ModuleNotFoundError as error:
         print(f"{error.name} is missing; allowed: pip install 'virtio-gpu-compute[kubernetes]'", file=sys.stderr)
         return 1
     try:
-        return _plugin(given)
+        return {"device-plugin": _plugin, "hook-sidecar": _sidecar, "on-define-domain": _domain}[given.verb](given)
     except (KubernetesError, OSError) as error:
         print(f"vgc-kubernetes: {error}", file=sys.stderr)
         return 1
@@ -198,6 +218,28 @@ def _plugin(given: argparse.Namespace) -> int:
 
     _run(serve)
     return 0
+
+
+def _sidecar(given: argparse.Namespace) -> int:
+    from vgc_kubernetes import hook_sidecar
+
+    if not given.folder.is_dir():
+        raise SetupError(f"{given.folder} is not there; allowed: the folder of hook sidecars that KubeVirt mounts")
+    _run(lambda ended: hook_sidecar.serve(given.folder, _shape(given), ended))
+    return 0
+
+
+def _domain(given: argparse.Namespace) -> int:
+    from vgc_kubernetes import hook_sidecar
+
+    _log()
+    changed = hook_sidecar.define_domain(_bytes(given.vmi), _bytes(given.domain), _shape(given))
+    print(changed.decode())
+    return 0
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
 
 
 def _doctor(given: argparse.Namespace) -> int:

@@ -17,8 +17,9 @@ from vgc_kubernetes.kubelet_folders import KubeletFolders
 from virtio_proto.control.verbs.status import HostStatus, Status
 
 _MODULES: Final = {
-    "grpc": "the kubelet's protocol",
+    "grpc": "the kubelet's and KubeVirt's protocol",
     "google.protobuf": "its messages",
+    "lxml": "domains, in the hook sidecar",
 }
 
 

@@ -1,7 +1,7 @@
-"""Errors of the device plugin, and what each of them leads to.
+"""Errors of the device plugin and the hook sidecar, and what each of them leads to.
 
 =====================  =========================================================================
-`RequestError`         a call of the kubelet is answered with its text
+`RequestError`         a call of the kubelet or virt-launcher is answered with its text
 `KubeletError`         the kubelet does not answer; the plugin tries again
 `SetupError`           the program cannot start: its message, and exit code 1
 =====================  =========================================================================

@@ -1,4 +1,4 @@
-"""Names that the device plugin and pods must agree on."""
+"""Names that the device plugin, pods and the hook sidecar must agree on."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PACKAGES: Final = {
     "vhost_backend": {"virtio_proto", "kernels"},
     "guest_driver": {"virtio_proto"},
     "control_center": {"virtio_proto"},
-    "vgc_kubernetes": {"virtio_proto", "control_center"},
+    "vgc_kubernetes": {"virtio_proto", "control_center", "vgc_libvirt"},
     "vgc_libvirt": {"virtio_proto", "vhost_backend", "control_center"},
     "tools": {"virtio_proto", "kernels", "vhost_backend", "guest_driver", "control_center", "bench", "tests"},
     "bench": {"virtio_proto", "kernels", "vhost_backend", "guest_driver", "control_center", "tools", "tests"},

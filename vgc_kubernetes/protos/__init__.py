@@ -1,1 +1,1 @@
-"""Messages of the kubelet. ``python -m tools.protobufs`` generates them from the .proto files here."""
+"""Messages of the kubelet and of KubeVirt. ``python -m tools.protobufs`` generates them from the .proto files here."""
