@@ -35,7 +35,7 @@ examples:
                                                     the domain with the device, on standard output
   vgc-kubernetes doctor                             lists what this node lacks for the plugin
 """
-_SIZE: Final = re.compile(r"(\d{1,12})([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d{1,12})([kmgt]?)i?b?", re.IGNORECASE)
 
 
 def size(text: str) -> int:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,8 +61,17 @@ class Node:
     def stop_vgcd(self) -> None:
         self._daemon.close()
 
-    def start_plugin(self, *options: str, release_after_s: int = 0) -> None:
-        argv = [sys.executable, "-m", "vgc_kubernetes.cli", "device-plugin", "--control", f"unix:{self.folder}/control"]
+    def start_plugin(self, *options: str, release_after_s: int = 0, launcher: Sequence[str] = ()) -> None:
+        """Starts the plugin, by the program `launcher` if it is given, and waits until the kubelet knows it."""
+        argv = [
+            *launcher,
+            sys.executable,
+            "-m",
+            "vgc_kubernetes.cli",
+            "device-plugin",
+            "--control",
+            f"unix:{self.folder}/control",
+        ]
         argv += ["--folders", str(self.folders), "--kubelet", str(self.kubelet.folder), "--memory-unit", "64M"]
         argv += ["--release-after", str(release_after_s), "--period", "1"]
         argv += [] if "--group" in options else ["--group", str(os.getgid())]

@@ -22,7 +22,9 @@ def problem(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("text", "size_bytes"), [("64M", 64 * MIB), ("1g", 1024 * MIB), ("2GiB", 2048 * MIB)])
+@pytest.mark.parametrize(
+    ("text", "size_bytes"), [("64M", 64 * MIB), ("1g", 1024 * MIB), ("2GiB", 2048 * MIB), ("1088Mi", 1088 * MIB)]
+)
 def test_sizes_are_read(text: str, size_bytes: int) -> None:
     assert cli.size(text) == size_bytes
 
