@@ -14,6 +14,9 @@ from vhost_backend.errors import ConfigError, HostError
 
 FIRST_ACTIVATED_FD: Final = 3  # SD_LISTEN_FDS_START
 BACKLOG: Final = 4
+CONTROL: Final = "@control"
+"""Name of the socket, among those that systemd passed, at which the control API listens over TLS. No VM has such a name."""
+_LOCAL: Final = (socket.AF_UNIX,)
 _FD_BYTES: Final = array.array("i").itemsize
 
 
@@ -75,18 +78,19 @@ def _remove_stale(path: Path) -> None:
         raise HostError(f"cannot listen at {path}: another program listens there", "stop it, or choose another path")
 
 
-def inherited(fd: int) -> socket.socket:
-    """Takes over the UNIX stream socket with number `fd`, listening or connected.
+def inherited(fd: int, families: Sequence[socket.AddressFamily] = _LOCAL) -> socket.socket:
+    """Takes over the stream socket with number `fd`, listening or connected, of one of `families`.
 
-    :raise ConfigError: `fd` is no UNIX stream socket.
+    :raise ConfigError: `fd` is no such socket.
     """
+    wanted = "a UNIX stream socket" if families == _LOCAL else "a TCP socket"
     try:
         sock = socket.socket(fileno=fd)
     except OSError as error:
-        raise ConfigError([f"fd {fd}: {error.strerror}; allowed: the number of an open UNIX socket"]) from None
-    if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM:
+        raise ConfigError([f"fd {fd}: {error.strerror}; allowed: the number of {wanted}"]) from None
+    if sock.family not in families or sock.type != socket.SOCK_STREAM:
         sock.detach()
-        raise ConfigError([f"fd {fd} is a socket of another kind; allowed: a UNIX stream socket"])
+        raise ConfigError([f"fd {fd} is a socket of another kind; allowed: {wanted}"])
     sock.set_inheritable(False)
     return sock
 
@@ -98,7 +102,9 @@ def is_listening(sock: socket.socket) -> bool:
 def activated(environment: Mapping[str, str], names: Sequence[str]) -> dict[str, socket.socket]:
     """Takes over the sockets that systemd passed [sd_listen_fds(3)], by VM: named by LISTEN_FDNAMES, else in order.
 
-    :raise ConfigError: LISTEN_FDS is not a number, there are more sockets than VMs, or one is no UNIX stream socket.
+    Names count if one of them is that of a VM, or `CONTROL`; sockets of others wait for VMs that come later.
+
+    :raise ConfigError: LISTEN_FDS is not a number, there are more sockets than VMs, or one is of another kind.
     """
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return {}
@@ -107,13 +113,14 @@ def activated(environment: Mapping[str, str], names: Sequence[str]) -> dict[str,
         raise ConfigError([f"LISTEN_FDS is {number!r}; allowed: a number of sockets"])
     count = int(number)
     vms = environment.get("LISTEN_FDNAMES", "").split(":")
-    if len(vms) != count or not set(vms) <= set(names):
+    if len(vms) != count or not set(vms) & {CONTROL, *names}:
         vms = list(names[:count])
     if len(set(vms)) != count:
         raise ConfigError(
             [f"LISTEN_FDS is {count}; allowed: at most one socket for each VM ({', '.join(names) or 'none'})"]
         )
-    return {name: inherited(FIRST_ACTIVATED_FD + i) for i, name in enumerate(vms)}
+    families = {CONTROL: (socket.AF_INET, socket.AF_INET6)}
+    return {name: inherited(FIRST_ACTIVATED_FD + i, families.get(name, _LOCAL)) for i, name in enumerate(vms)}
 
 
 def receive_with_fds(sock: socket.socket, size: int, max_fds: int) -> tuple[bytes, tuple[int, ...], int]:

@@ -3,8 +3,9 @@
 The kernel keeps several accounts for each user rather than for each process (descriptors in flight, pending signals,
 processes, locked memory, keys). VMs that shared a user could exhaust them for each other.
 
-Root has any ids. An ordinary user has those that ``/etc/subuid`` and ``/etc/subgid`` give it [subuid(5)], and the setuid
-programs ``newuidmap`` and ``newgidmap`` bring them into user namespaces.
+Root has any ids, and so has a user whose process has the capabilities CAP_SETUID and CAP_SETGID, as the shipped unit gives them.
+Another user has those that ``/etc/subuid`` and ``/etc/subgid`` give it [subuid(5)], and the setuid programs ``newuidmap`` and
+``newgidmap`` bring them into user namespaces.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _NAME: Final = "\0vgc-user-%d"
 
 MAP_TOOLS: Final = ("newuidmap", "newgidmap")
 _SUBORDINATE: Final = (Path("/etc/subuid"), Path("/etc/subgid"))
+_ID_CAPABILITIES: Final = 1 << 6 | 1 << 7
+"""CAP_SETGID and CAP_SETUID [linux/capability.h]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,20 @@ def _candidates(owner: uuid.UUID, among: UserRange) -> Iterator[int]:
         yield among.first + (start + step) % among.count
 
 
+def gives_any_ids() -> bool:
+    """True if this process may run others under any ids: it is root's, or has the capabilities for it."""
+    if os.geteuid() == 0:
+        return True
+    effective = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0]
+    return int(effective, 16) & _ID_CAPABILITIES == _ID_CAPABILITIES
+
+
 def find_range(wanted: UserRange | None = None) -> UserRange:
     """Range of users that this process may run others as: `wanted`, or the one that this host offers.
 
     :raise HostError: the host offers no ids, or others than `wanted`.
     """
-    if os.geteuid() != 0:
+    if not gives_any_ids():
         return _subordinate_range(wanted)
     among = wanted or DEFAULT_RANGE
     for kind in ("uid", "gid"):

@@ -1,4 +1,4 @@
-"""systemd as PID 1 of namespaces of its own, with the shipped unit and nothing else: a host of which nothing reaches the machine."""
+"""systemd as PID 1 of namespaces of its own, with the shipped units and nothing else: a host of which nothing reaches the machine."""
 
 from __future__ import annotations
 
@@ -30,40 +30,29 @@ UNIT: Final = "vgcd.service"
 UNITS: Final = "/run/units"
 LOG: Final = "/run/vgcd.log"
 PROGRAM: Final = "/" + str(systemd_root.PROGRAM)
+CONFIG: Final = "/etc/vgcd/vgcd.yaml"
+SHIPPED: Final = REPOSITORY / "systemd"
 _CONTROLLERS: Final = ("cpu", "memory", "pids")
-_TARGETS: Final = ("sysinit", "basic", "multi-user", "default", "shutdown")
-_ADDITION: Final = f"""[Service]
-# Journals are the machine's. The package is read from the unit's folder, where the tests upgrade it.
-StandardError=append:{LOG}
-Environment=PYTHONPATH={PROGRAM}
-"""
+_TARGETS: Final = ("sysinit", "basic", "sockets", "network-online", "multi-user", "default", "shutdown")
+_PROGRAMS: Final = ("vgcd", "vgcctl", "vgc-control-center")
+_OTHERS: Final = ("vgcd.slice/vgcd-vms.service",)
 _NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--net", "--cgroup")
 
 
-def _mounts() -> list[tuple[str, Path, set[str]]]:
-    """Trees of control groups that are seen whole: type, place and options of each."""
-    found = []
+def tree() -> Path | None:
+    """Tree of control groups of version 2, if it is seen whole."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         about, _, more = line.partition(" - ")
-        kind, _source, options = more.split(maxsplit=2)
-        if kind in ("cgroup", "cgroup2") and about.split()[3] == "/":
-            found.append((kind, Path(about.split()[4]), set(options.split(","))))
-    return found
+        fields = about.split()
+        if more.startswith("cgroup2 ") and fields[3] == "/":
+            return Path(fields[4])
+    return None
 
 
-def trees() -> dict[str, Path]:
-    """Trees of control groups for systemd and `vgcd`: "" for version 2, others by their controller of version 1.
-
-    Those of version 1 are there if that of version 2 has not all controllers. Empty: the machine has none that would do.
-    """
-    mounts = _mounts()
-    unified = next((place for kind, place, _ in mounts if kind == "cgroup2"), None)
-    if unified is None:
-        return {}
-    if set(_CONTROLLERS) <= set((unified / "cgroup.controllers").read_text().split()):
-        return {"": unified}
-    first = {name: place for name in _CONTROLLERS for kind, place, options in mounts if name in options}
-    return {"": unified} | first
+def has_controllers() -> bool:
+    """True if that tree has all controllers, so that VMs get control groups of their own."""
+    top = tree()
+    return top is not None and set(_CONTROLLERS) <= set((top / "cgroup.controllers").read_text().split())
 
 
 @functools.cache
@@ -71,38 +60,36 @@ def missing() -> str:
     """Reason why systemd cannot run here in namespaces; "" if it can."""
     if os.geteuid() != 0:
         return "namespaces, mounts and control groups of systemd need root"
-    for program in (systemd_root.SYSTEMD, "systemctl", "unshare", "nsenter", "pivot_root"):
+    for program in (systemd_root.SYSTEMD, "systemctl", "systemd-sysusers", "unshare", "nsenter", "pivot_root"):
         if shutil.which(program) is None:
             return f"{program} is not installed (packages systemd, util-linux)"
     if "\toverlay\n" not in Path("/proc/filesystems").read_text():
         return "the kernel has no overlay file system"
-    if "" not in trees():
+    if tree() is None:
         return "control groups of version 2 are not mounted"
     try:
-        for folder in _make_groups(f"vgc-trial-{os.getpid()}"):
-            folder.rmdir()
+        _make_group(f"vgc-trial-{os.getpid()}").rmdir()
     except OSError as error:
         return f"control groups cannot be made: {error}"
     done = subprocess.run(["unshare", "--fork", *_NAMESPACES, "true"], check=False, capture_output=True, text=True)
     return f"no namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
-def _make_groups(name: str) -> list[Path]:
-    """Makes the group `name` in each tree.
+def _make_group(name: str) -> Path:
+    """Makes the group `name` at the top of the tree.
 
     :raise OSError: the machine does not allow it.
     """
-    places = trees()
-    if len(places) == 1:
-        (places[""] / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in _CONTROLLERS))
-    folders = [place / name for place in dict.fromkeys(places.values())]
-    for folder in folders:
-        folder.mkdir()
-    return folders
+    top = tree()
+    assert top is not None
+    if has_controllers():
+        (top / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in _CONTROLLERS))
+    (top / name).mkdir()
+    return top / name
 
 
 class SystemdMachine:
-    """A booted systemd, which has the shipped unit. Everything ends with `close`.
+    """A booted systemd, which has the shipped units. Everything ends with `close`.
 
     `path` shows its files, and `run` runs programs there.
     """
@@ -116,7 +103,7 @@ class SystemdMachine:
         self._reader = threading.Thread(target=self._read, name="vgcd's log")
         base, self._errors = folder / "machine", folder / "errors"
         base.mkdir()
-        self._groups = _make_groups(f"vgc-systemd-{os.getpid()}")
+        self._group = _make_group(f"vgc-systemd-{os.getpid()}")
         ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with ready:
             ready.bind(str(folder / "ready"))
@@ -126,12 +113,11 @@ class SystemdMachine:
                 "ready": str(folder / "ready"),
                 "repository": str(REPOSITORY),
                 "shown": [str(place) for place in _shown()],
-                "controllers": [name for name in trees() if name],
                 "units": UNITS,
                 "files": _files(config),
                 "log": LOG,
             }
-            join = "".join(f"echo $$ > {group}/cgroup.procs && " for group in self._groups)
+            join = f"echo $$ > {self._group}/cgroup.procs && "
             unshare = f'exec unshare --fork --kill-child=KILL --propagation private {" ".join(_NAMESPACES)} "$@"'
             program = [sys.executable, "-I", systemd_root.__file__, json.dumps(setup)]
             with self._errors.open("w") as errors:
@@ -173,13 +159,13 @@ class SystemdMachine:
         assert done.returncode == 0 or not check, f"{' '.join(argv)}: {done.stdout}{done.stderr}\n{self.log()}"
         return done.stdout
 
-    def systemctl(self, *arguments: str) -> None:
+    def systemctl(self, *arguments: str, unit: str = UNIT) -> None:
         """Has systemd do something with the unit, and waits for it."""
-        self.run("systemctl", *arguments, UNIT)
+        self.run("systemctl", *arguments, unit)
 
-    def show(self, *names: str) -> dict[str, str]:
+    def show(self, *names: str, unit: str = UNIT) -> dict[str, str]:
         """Properties of the unit, all or some, in one look."""
-        lines = self.run("systemctl", "show", UNIT, *(f"--property={name}" for name in names)).splitlines()
+        lines = self.run("systemctl", "show", unit, *(f"--property={name}" for name in names)).splitlines()
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
     def _read(self) -> None:
@@ -214,16 +200,16 @@ class SystemdMachine:
     def processes(self, unit: str = UNIT) -> dict[int, str]:
         """Processes in the groups of the unit, and those below: names by process ids, both as the machine sees them."""
         found = {}
-        for door in self._groups[0].glob(f"system.slice/{unit}/**/cgroup.procs"):
+        for door in self._group.glob(f"vgcd.slice/{unit}/**/cgroup.procs"):
             for pid in map(int, door.read_text().split()):
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                     found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
         return found
 
     def groups(self) -> list[str]:
-        """Groups in all trees that are not systemd's own."""
-        found = [str(path.relative_to(top)) for top in self._groups for path in top.rglob("*") if path.is_dir()]
-        return sorted(set(found) - {"init.scope", "system.slice"})
+        """Groups that are neither systemd's own nor those of other units."""
+        found = [str(path.relative_to(self._group)) for path in self._group.rglob("*") if path.is_dir()]
+        return sorted(name for name in found if name.startswith("vgcd.slice/") and name not in _OTHERS)
 
     def inner(self, pid: int) -> int:
         """Number that a process has within the namespace."""
@@ -240,8 +226,7 @@ class SystemdMachine:
             self._reader.join()
             os.close(self._log)
         os.close(self._ends)
-        for group in self._groups:
-            until(functools.partial(_removed, group))
+        until(functools.partial(_removed, self._group))
 
     def __enter__(self) -> Self:
         return self
@@ -264,8 +249,25 @@ def _shown() -> list[Path]:
     return list(dict.fromkeys([REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)]))
 
 
+def _addition() -> str:
+    """Settings of a unit that the tests need."""
+    shown = " ".join(map(str, _shown()))
+    return f"""[Service]
+# Journals are the machine's. The package is read from the program's folder, where the tests upgrade it. The machine's may lie in
+# /tmp, of which the units have their own.
+StandardError=append:{LOG}
+Environment=PYTHONPATH={PROGRAM}
+BindReadOnlyPaths={shown}
+"""
+
+
 def _files(config: str) -> Mapping[str, str]:
+    files = {f"/usr/bin/{name}": f'#!/bin/sh\nexec {PROGRAM}/.venv/bin/{name} "$@"\n' for name in _PROGRAMS}
+    files |= {CONFIG: config, systemd_root.USERS: (SHIPPED / "sysusers.d/vgcd.conf").read_text()}
+    files["/usr/lib/tmpfiles.d/vgcd.conf"] = (SHIPPED / "tmpfiles.d/vgcd.conf").read_text()
     units = {f"{name}.target": f"[Unit]\nDescription={name}\nDefaultDependencies=no\n" for name in _TARGETS}
-    units[UNIT] = (REPOSITORY / "libvirt_xml" / UNIT).read_text()
-    units[f"{UNIT}.d/test.conf"] = _ADDITION
-    return {f"{UNITS}/{name}": text for name, text in units.items()} | {"/etc/vgcd.yaml": config}
+    for unit in (*SHIPPED.glob("*.service"), *SHIPPED.glob("*.socket")):
+        units[unit.name] = unit.read_text()
+        if unit.suffix == ".service":
+            units[f"{unit.name}.d/test.conf"] = _addition()
+    return files | {f"{UNITS}/{name}": text for name, text in units.items()}

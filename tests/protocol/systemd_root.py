@@ -16,8 +16,8 @@ from typing import Any, Final
 
 SYSTEMD: Final = "/lib/systemd/systemd"
 PROGRAM: Final = Path("opt/virtio-gpu-compute")
-"""Place of the package in the shipped unit."""
-GROUP: Final = "kvm"
+"""Place of the package, which lies in no folder that the shipped units hide."""
+USERS: Final = "/usr/lib/sysusers.d/vgcd.conf"
 _MEMORY: Final = {
     "run": "755",
     "tmp": "1777",
@@ -64,22 +64,6 @@ def _make_devices(folder: Path) -> None:
     (folder / "ptmx").symlink_to("pts/ptmx")
 
 
-def _mount_groups(root: Path, controllers: list[str]) -> None:
-    """Mounts control groups: version 2 for systemd, and `controllers` of version 1, of which systemd gets to know nothing."""
-    _do("mount", "-t", "cgroup2", "own", root / "sys/fs/cgroup")
-    for controller in controllers:
-        folder = root / "dev/groups" / controller  # one of the few places that `ProtectSystem=strict` leaves writable
-        folder.mkdir(parents=True)
-        _do("mount", "-t", "cgroup", "-o", controller, "own", folder)
-
-
-def _make_group(groups: Path) -> None:
-    """Adds the unit's group, which a host has that runs QEMU."""
-    text = groups.read_text()
-    if f"\n{GROUP}:" not in text:
-        groups.write_text(f"{text}{GROUP}:x:60036:\n")
-
-
 def _make_root(setup: dict[str, Any]) -> Path:
     base, repository = Path(setup["base"]), Path(setup["repository"])
     _do("mount", "-t", "tmpfs", "-o", "mode=755", "own", base)
@@ -93,7 +77,7 @@ def _make_root(setup: dict[str, Any]) -> Path:
     _do("mount", "--bind", root / "proc/sys", root / "proc/sys")
     _do("mount", "-o", "remount,bind,ro", root / "proc/sys")
     _do("mount", "-t", "sysfs", "-o", "ro", "own", root / "sys")
-    _mount_groups(root, setup["controllers"])
+    _do("mount", "-t", "cgroup2", "own", root / "sys/fs/cgroup")
     for shown in map(Path, setup["shown"]):
         at = root / shown.relative_to("/")
         at.mkdir(parents=True, exist_ok=True)
@@ -104,7 +88,8 @@ def _make_root(setup: dict[str, Any]) -> Path:
         file = root / name.removeprefix("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    _make_group(root / "etc/group")
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
+    _do("systemd-sysusers", f"--root={root}", Path(USERS).name)
     os.mkfifo(root / setup["log"].removeprefix("/"))
     (root / "run/ready").touch()
     _do("mount", "--bind", setup["ready"], root / "run/ready")

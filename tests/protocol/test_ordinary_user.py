@@ -87,13 +87,17 @@ def as_nobody(folder: Path, *argv: str) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", BECOME_NOBODY, "sh", str(folder), *argv]
 
 
-def vgcd(folder: Path, **keys: Any) -> list[str]:
-    """Command line of a daemon of the user nobody with two VMs, whose sockets are `folder`/a and `folder`/b."""
+def vgcd(folder: Path, *, options: tuple[str, ...] = (), **keys: Any) -> list[str]:
+    """Command line of a daemon of the user nobody with two VMs, whose sockets are `folder`/a and `folder`/b.
+
+    `options` are those of setpriv, beside the ones that give it its user.
+    """
     vm = {"region": REGION_BYTES, "engine": "cpu", "num_queues": 2, "sandbox": "strict"}
     vm |= {"quota": {"pes": 1, "memory": "16M"}}
     config = {"vms": {name: vm | {"socket": str(folder / name)} for name in ("a", "b")}, "log": {"format": "json"}}
     (folder / "vgcd.yaml").write_text(yaml.safe_dump(config | {"cache": str(folder / "cache")} | keys))
-    return as_nobody(folder, sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(folder / "vgcd.yaml"))
+    program = (sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(folder / "vgcd.yaml"))
+    return as_nobody(folder, *options, *program)
 
 
 @contextmanager
@@ -145,6 +149,20 @@ def test_workers_have_users_of_their_own(folder: Path) -> None:
     numbers = set.union(*(uids for uids, _gids in owners))
     assert len(numbers) == 2
     assert numbers <= set(range(IDS.first, IDS.first + IDS.count))
+
+
+def test_capabilities_give_workers_any_users(folder: Path) -> None:
+    """The shipped unit has them. No set-uid program could help: new privileges are excluded."""
+    give(folder, "")
+    options = ("--no-new-privs", *(f"--{kind}-caps=+setuid,+setgid" for kind in ("inh", "ambient")))
+    with running(vgcd(folder, options=options)) as (process, events):
+        assert "users_shared" not in events
+        owners = owners_while_computing(process.pid, folder)
+        process.terminate()
+        assert process.wait(ANSWERS_WITHIN_S) == 0
+    numbers = set.union(*(uids | gids for uids, gids in owners))
+    assert len(numbers) == 2
+    assert all(users.DEFAULT_RANGE.first <= number <= users.MAX_ID for number in numbers)
 
 
 def test_workers_share_the_daemons_user_where_it_has_no_others(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,16 @@ import guest_driver as vgc
 from tests.fakes.attached import AttachedLink
 from tests.fakes.frontend import FakeFrontend
 from tests.fakes.guest import open_device
-from tests.protocol.systemd_machine import PROGRAM, UNIT, UNITS, SystemdMachine, missing
+from tests.protocol.systemd_machine import (
+    CONFIG,
+    PROGRAM,
+    SHIPPED,
+    UNIT,
+    UNITS,
+    SystemdMachine,
+    has_controllers,
+    missing,
+)
 from tests.protocol.worker_rig import needs_walls
 from tests.repeating import repeating
 from tests.waiting import until
@@ -26,8 +34,9 @@ from virtio_proto.schema import Health
 
 VMS: Final = ("a", "b")
 ROUNDS: Final = 2
-EXPOSED_AT_MOST: Final = 77
-"""Exposure of the service by systemd's measure, in tenths. What is left are rights that sandboxes are built with."""
+EXPOSED_AT_MOST: Final = {"vgc-control-center.service": 12, "vgcd-vms.service": 4, "nvidia.conf": 25}
+"""Exposure of services by systemd's measure, in tenths. What is left to the daemon are rights that sandboxes are built with."""
+USUALLY_EXPOSED_AT_MOST: Final = 20
 SOURCE: Final = """
 extern "C" __global__ void add(int *to, int what) { atomicAdd(to, what); }
 """
@@ -98,7 +107,7 @@ def _restart(machine: SystemdMachine) -> None:
 
 def _reload(machine: SystemdMachine, vms: tuple[str, ...]) -> None:
     times = len(machine.events("reloaded"))
-    machine.path("/etc/vgcd.yaml").write_text(_config(vms))
+    machine.path(CONFIG).write_text(_config(vms))
     machine.systemctl("reload")
     machine.wait_for("reloaded", times + 1)
     assert [name for name in "abc" if machine.path(f"/run/vgcd/{name}").exists()] == list(vms)
@@ -146,8 +155,9 @@ def test_vms_compute_while_the_service_is_restarted_reloaded_killed_and_upgraded
         assert len(machine.events("worker_started")) == len(VMS)
         _await_spare(machine)
         groups = [Path(group).name for group in machine.groups()]
-        assert sorted(name for name in groups if name.startswith("vm-")) == [f"vm-{name}" for name in VMS]
-        assert sum(name.startswith("worker-") for name in groups) == len(VMS)
+        housed = VMS if has_controllers() else ()
+        assert sorted(name for name in groups if name.startswith("vm-")) == [f"vm-{name}" for name in housed]
+        assert sum(name.startswith("worker-") for name in groups) == len(housed)
     with contextlib.ExitStack() as stack:
         for name in VMS:
             frontend = stack.enter_context(FakeFrontend.connect(machine.path(f"/run/vgcd/{name}")))
@@ -192,7 +202,7 @@ def test_service_whose_keeper_is_killed_starts_anew(machine: SystemdMachine) -> 
 
 
 def test_mistake_in_the_configuration_is_not_tried_again(machine: SystemdMachine) -> None:
-    machine.path("/etc/vgcd.yaml").write_text("vms: 3\n")
+    machine.path(CONFIG).write_text("vms: 3\n")
     machine.run("systemctl", "start", UNIT, check=False)
     about = machine.show("ActiveState", "Result", "ExecMainStatus", "NRestarts")
     assert about == {"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "2", "NRestarts": "0"}
@@ -209,10 +219,7 @@ def test_nothing_of_the_machine_can_be_reached(machine: SystemdMachine, tmp_path
     assert not machine.path(tmp_path).exists()
 
 
-def test_systemd_understands_the_unit(machine: SystemdMachine) -> None:
-    version = int(re.findall(r"^systemd (\d+)", machine.run("systemctl", "--version"))[0])
-    unknown = [] if version >= 254 else ["Unknown key 'DelegateSubgroup' in section [Service], ignoring."]
-    file = f"{UNITS}/{UNIT}"
-    said = machine.run("sh", "-c", f"SYSTEMD_UNIT_PATH={UNITS} systemd-analyze verify {file} 2>&1").splitlines()
-    assert [line.rpartition(": ")[2] for line in said] == unknown
-    machine.run("systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSED_AT_MOST}", "--no-pager", file)
+def test_systemd_understands_the_units(machine: SystemdMachine) -> None:
+    files = [f"{UNITS}/{unit.name}" for unit in sorted(SHIPPED.glob("*.service")) + sorted(SHIPPED.glob("*.socket"))]
+    said = machine.run("sh", "-c", f"SYSTEMD_UNIT_PATH={UNITS} systemd-analyze verify {' '.join(files)} 2>&1")
+    assert said == ""

@@ -518,6 +518,26 @@ def test_more_activated_sockets_than_vms_are_refused() -> None:
             sockets.activated(environment, names)
 
 
+def test_activated_sockets_go_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of VMs that are not there yet are kept for them, and the control API's port is told by its name."""
+    with contextlib.ExitStack() as stack:
+        made = [
+            stack.enter_context(socket.socket(family)) for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_UNIX)
+        ]
+        numbers = sorted(sock.fileno() for sock in made)
+        assert numbers == list(range(numbers[0], numbers[0] + len(made)))
+        monkeypatch.setattr(sockets, "FIRST_ACTIVATED_FD", numbers[0])
+        environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3", "LISTEN_FDNAMES": "later:@control:a"}
+        found = sockets.activated(environment, ["a"])
+        assert {name: sock.fileno() for name, sock in found.items()} == dict(
+            zip(("later", sockets.CONTROL, "a"), numbers, strict=True)
+        )
+        with pytest.raises(ConfigError, match="another kind; allowed: a TCP socket"):
+            sockets.activated(environment | {"LISTEN_FDNAMES": "@control:later:a"}, ["a"])
+        for sock in found.values():
+            sock.detach()
+
+
 @pytest.mark.parametrize("said", ["", "two", "-1"])
 def test_malformed_number_of_activated_sockets_is_refused(said: str) -> None:
     with pytest.raises(ConfigError, match=f"LISTEN_FDS is '{said}'; allowed: a number"):

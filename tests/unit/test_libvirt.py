@@ -14,6 +14,7 @@ from vgc_libvirt.domain import Domain
 from vhost_backend.config import daemon as config
 
 FOLDER = Path(__file__).resolve().parents[2] / "libvirt_xml"
+UNIT = FOLDER.parent / "systemd" / "vgcd.service"
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_domain_has_the_parts_that_the_command_prints(vm: config.VmConfig) -> No
 
 
 def test_unit_starts_the_daemon_where_the_socket_is(vm: config.VmConfig) -> None:
-    unit = (FOLDER / "vgcd.service").read_text()
+    unit = UNIT.read_text()
     assert vm.socket is not None
     assert f"RuntimeDirectory={vm.socket.parent.name}\n" in unit
     assert vm.socket.parent.parent == Path("/run")
@@ -58,4 +59,4 @@ def test_unit_starts_the_daemon_where_the_socket_is(vm: config.VmConfig) -> None
 
 def test_unit_reloads_the_configuration_by_the_signal_that_the_daemon_takes() -> None:
     """`protocol/test_reload.py` has the daemon take it."""
-    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in (FOLDER / "vgcd.service").read_text()
+    assert "ExecReload=/bin/kill -HUP $MAINPID\n" in UNIT.read_text()

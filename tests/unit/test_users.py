@@ -68,6 +68,7 @@ def test_users_must_exist_in_the_user_namespace(monkeypatch: pytest.MonkeyPatch,
 def subordinate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], None]:
     """Makes this process an ordinary user's, "daemon" (1), with the given lines of ``/etc/subuid`` and ``/etc/subgid``."""
     monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(users, "gives_any_ids", lambda: False)
     monkeypatch.setattr(users, "map_tools", lambda: ("/usr/bin/newuidmap", "/usr/bin/newgidmap"))
     files = (tmp_path / "subuid", tmp_path / "subgid")
     monkeypatch.setattr(users, "_SUBORDINATE", files)
@@ -117,7 +118,7 @@ def test_ordinary_user_is_told_how_to_get_ids(subordinate: Callable[[str, str], 
 
 
 def test_ordinary_user_needs_the_package_uidmap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(users, "gives_any_ids", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError, match=r"no newuidmap and newgidmap \(apt-get install uidmap"):
         users.find_range()

@@ -61,8 +61,13 @@ class ControlSystem:
         log: Logger,
         clock_ns: Callable[[], int] = time.time_ns,
         shelf: Shelf | None = None,
+        tls_listener: socket.socket | None = None,
     ) -> None:
-        """`shelf`: of the control system at the keeper; None: what clients have set ends with the daemon."""
+        """Constructs all parts.
+
+        :param shelf: of the control system at the keeper; None: what clients have set ends with the daemon.
+        :param tls_listener: TCP socket that systemd passed; None: the server binds `config.listen` itself.
+        """
         shelf = shelf or Shelf("control")
         self.name = config.host or socket.gethostname().partition(".")[0] or "host"
         self._uuid = str(uuid.uuid4())
@@ -118,6 +123,7 @@ class ControlSystem:
             tokens=Tokens(config.tokens, clock_ns),
             hello=self.hello,
             ended=self.registry.connection_ended,
+            tls_listener=tls_listener,
         )
 
     def why_refused(self, vm: str, engine: EngineName) -> str:

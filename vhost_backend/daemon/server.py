@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from vhost_backend import sockets
 from vhost_backend.compiler.service import Compiler
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, different_keys
 from vhost_backend.control.event_bus import EventBus
@@ -155,7 +156,12 @@ class Daemon:
         self._retry_s = retry_s
         self._compiler = compiler
         self._engines = engines
-        self._entrances = Entrances(handed_over or {}, keeper, self._kept)
+        handed_over = dict(handed_over or {})
+        tls_listener = handed_over.pop(sockets.CONTROL, None)
+        if tls_listener is not None and config.control.listen is None:
+            text = f"control.listen is empty; allowed: an address and tls, as a socket {sockets.CONTROL} was passed"
+            raise ConfigError([text])
+        self._entrances = Entrances(handed_over, keeper, self._kept)
         self._served: dict[str, ServedVm] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
@@ -179,7 +185,9 @@ class Daemon:
 
             host = DaemonHost(self, engines, self._bus, ground or Ground.of_host())
             shelf = Shelf("control", keeper, self._kept)
-            self.control = ControlSystem(config.control, self._bus, host, compiler, log=get_logger(), shelf=shelf)
+            self.control = ControlSystem(
+                config.control, self._bus, host, compiler, log=get_logger(), shelf=shelf, tls_listener=tls_listener
+            )
 
     @property
     def is_kept(self) -> bool:

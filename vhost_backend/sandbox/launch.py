@@ -231,7 +231,7 @@ def _run_probe(report_fd: int, *, proc: bool) -> None:
     command_line = [
         *(launcher, f"--report-fd={report_fd}", f"--bind={os.path.realpath(launcher)}={_PROBE_TARGET}"),
         *(["--proc"] if proc else []),
-        *(["--ids=65534:65534"] if os.geteuid() == 0 else []),
+        *(["--ids=65534:65534"] if users.gives_any_ids() else []),
         *("--timeout-ms=10000", "--", _PROBE_TARGET, "--exit"),
     ]
     subprocess.run(command_line, check=False, env={}, pass_fds=(report_fd,), stdin=subprocess.DEVNULL)
@@ -244,13 +244,13 @@ def _optional(name: str, value: int | None) -> list[str]:
 def _user_arguments(user: int | None) -> list[str]:
     """Arguments that make the job run as `user`.
 
-    :raise HostError: we are not root, and lack the programs that give us another user.
+    :raise HostError: we may not give it any ids, and lack the programs that do.
     """
-    if os.geteuid() == 0:
-        user = UNPRIVILEGED_ID if user is None else user
-        return [f"--ids={user}:{user}"]
-    if user is None:
+    if user is None and os.geteuid() != 0:
         return []
+    user = UNPRIVILEGED_ID if user is None else user
+    if users.gives_any_ids():
+        return [f"--ids={user}:{user}"]
     tools = (f"--{name}={path}" for name, path in zip(users.MAP_TOOLS, users.map_tools(), strict=True))
     return [f"--ids={user}:{user}", *tools]
 

@@ -37,6 +37,7 @@ MAX_CONNECTIONS: Final = 64
 MAX_STRANGERS: Final = 64
 """Most connections without a ``hello`` yet, for each of the two; the oldest is closed for a new one."""
 
+_SOCKET_HINT: Final = "the shipped unit gets the port from a socket unit: systemctl enable --now vgcd-control.socket"
 _CREDENTIALS: Final = struct.Struct("3i")
 _HANDSHAKE_S: Final = 10.0
 
@@ -58,6 +59,7 @@ class ApiServer:
         tokens: Tokens,
         hello: HelloAnswer,
         ended: Ended,
+        tls_listener: socket.socket | None = None,
     ) -> None:
         self._config = config
         self._commands = commands
@@ -66,6 +68,7 @@ class ApiServer:
         self.hello = hello
         self.clients = {} if config.tls is None else config.tls.clients
         self._ended = ended
+        self._tls_listener = tls_listener
         self._log = log
         self._connections: dict[Where, set[asyncio.Task[None]]] = {"unix": set(), "tls": set()}
         self._strangers: dict[Where, dict[asyncio.Task[None], None]] = {"unix": {}, "tls": {}}
@@ -84,16 +87,28 @@ class ApiServer:
                 sock.setblocking(False)
                 await stack.enter_async_context(await asyncio.start_unix_server(self._accept_unix, sock=sock))
             if self._config.listen is not None and self._config.tls is not None:
-                address, port = self._config.listen
-                context = _tls_context(self._config.tls)
-                try:
-                    server = await asyncio.start_server(partial(self._accept_tls, context), address, port)
-                except OSError as error:
-                    raise HostError(f"cannot listen at {address}:{port}: {error.strerror or error}") from None
+                server = await self._tls_server(self._config.listen, _tls_context(self._config.tls))
                 await stack.enter_async_context(server)
                 self.port = server.sockets[0].getsockname()[1]
             stack.push_async_callback(self._close)
             yield
+
+    async def _tls_server(self, where: tuple[str, int], context: ssl.SSLContext) -> asyncio.Server:
+        """Listens on the socket that was passed, or else at `where`.
+
+        :raise HostError: the address cannot be used.
+        """
+        accept = partial(self._accept_tls, context)
+        if self._tls_listener is not None:
+            return await asyncio.start_server(accept, sock=self._tls_listener)
+        address, port = where
+        try:
+            server = await asyncio.start_server(accept, address, port)
+        except OSError as error:
+            raise HostError(f"cannot listen at {address}:{port}: {error.strerror or error}") from None
+        if not server.sockets:  # asyncio leaves out addresses of families that the process may not use
+            raise HostError(f"cannot listen at {address}:{port}: this process may use no network", _SOCKET_HINT)
+        return server
 
     async def _close(self) -> None:
         tasks = {task for there in (self._strangers, self._connections) for tasks in there.values() for task in tasks}

@@ -60,7 +60,7 @@ struct vgc_options {
     bool has_ids; /* the job becomes uid:gid */
     uid_t uid;
     gid_t gid;
-    const char *newuidmap; /* programs of these names, which let a launcher that is not root have a job with ids */
+    const char *newuidmap; /* programs that map the job's ids for a launcher without CAP_SETUID; NULL: it has that */
     const char *newgidmap;
     bool own_root;         /* the job is root of its own user and mount namespace, and drops that by itself */
     uint64_t work_bytes;   /* size of the work directory /vgc-work; 0: none */
