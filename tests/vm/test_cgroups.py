@@ -40,7 +40,7 @@ def guest() -> Iterator[Guest]:
         yield booted
 
 
-def test_limits_hold_at_the_top_of_the_tree_and_in_a_delegated_group(guest: Guest) -> None:
+def test_limits_hold_at_the_top_of_the_tree_and_in_delegated_groups(guest: Guest) -> None:
     for name in FILES:
         guest.put(PACKAGE / name, f"/tmp/vgcd/vhost_backend/{name}")
     guest.put(launcher_path(), "/tmp/vgcd/vgc-launch")
@@ -48,7 +48,8 @@ def test_limits_hold_at_the_top_of_the_tree_and_in_a_delegated_group(guest: Gues
     guest.run("mount -t cgroup2 none /sys/fs/cgroup")
     told = guest.run("PYTHONPATH=/tmp/vgcd:/usr/local/lib/vgc/python python3 /tmp/vgcd/program.py /tmp/vgcd").stdout
     seen: dict[str, Any] = json.loads(told)
-    for place in ("at top", "delegated"):
+    assert seen["by user"].pop("left") == []
+    for place in ("at top", "delegated", "by user"):
         slow_s = seen[place].pop("slow seconds of 2")
         assert seen[place] == HELD
         assert slow_s < 1.5, "a fifth of a processor for 2 s"

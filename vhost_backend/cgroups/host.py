@@ -1,13 +1,15 @@
 """The daemon's own control group, which holds those of its VMs: found or made on the host that there is.
 
-Where the daemon is a service to which systemd has delegated its group, all is done in there, if systemd starts it in a group
-within that (``DelegateSubgroup=``). A daemon of root's without that makes a group at the top of the tree, or in the tree of
-each controller where the host has version 1.
+``VGC_CGROUP`` names the group in which a daemon of the shipped unit makes its own: one that systemd has delegated to the
+daemon's user, beside that of the service. A service to which systemd has delegated its own group does all in there, if systemd
+starts it in a group within that (``DelegateSubgroup=``, from systemd 254 on). Another daemon of root's makes a group at the top of
+the tree, or in the tree of each controller where the host has version 1.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import subprocess
@@ -23,7 +25,10 @@ from vhost_backend.cgroups.limits import CONTROLLERS, Limits
 from vhost_backend.cgroups.versions import PROCESSES, V1, V2, Folders, Version, write
 from vhost_backend.errors import HostError
 
-HINT: Final = "run vgcd as the shipped unit, whose group systemd delegates to it, or as root"
+HINT: Final = "run vgcd as the shipped unit, to which systemd delegates a group, or as root"
+PLACE: Final = "VGC_CGROUP"
+"""Variable of the environment: group of version 2 that is this user's, below the top of the tree."""
+_UNIFIED_HINT: Final = "boot the host with systemd.unified_cgroup_hierarchy=1, or run vgcd as root"
 _PREFIX: Final = "vgcd-"
 _DAEMON: Final = "daemon"
 """Group of the daemon itself, in a group that was delegated to it."""
@@ -98,7 +103,7 @@ def find() -> Home:
                 home.close()
         else:
             return home
-    raise HostError(f"no control groups: {'; '.join(problems)}", HINT)
+    raise HostError(f"no control groups: {'; '.join(problems)}", _UNIFIED_HINT if os.environ.get(PLACE) else HINT)
 
 
 def _why(version: int, error: OSError | HostError) -> str:
@@ -117,6 +122,8 @@ def _home_v2() -> Home:
     missing = set(CONTROLLERS) - set((mount.point / "cgroup.controllers").read_text().split())
     if missing:
         raise HostError(f"version 2 has no {', '.join(sorted(missing))} in {mount.point}")
+    if given := os.environ.get(PLACE):
+        return _made(V2(), _all_in(_given(mount.point, given)))
     own = mount.folder(_own_paths()[""])
     delegated = None if own is None else _delegated(own, mount.point)
     if delegated is not None and delegated != own:
@@ -128,6 +135,17 @@ def _home_v2() -> Home:
         if delegated is None:
             raise
     return Home(V2(), _all_in(_emptied(delegated)))
+
+
+def _given(top: Path, name: str) -> Path:
+    """The group that the environment names.
+
+    :raise HostError: the group does not exist.
+    """
+    folder = top / name
+    if not (folder / PROCESSES).exists():
+        raise HostError(f"version 2 has no group {folder}, which {PLACE} names (vgcd-vms.service makes it)")
+    return folder
 
 
 def _all_in(folder: Path) -> Folders:
@@ -167,7 +185,12 @@ def _home_v1() -> Home:
     missing = set(CONTROLLERS) - trees.keys()
     if missing:
         raise HostError(f"version 1 has no {', '.join(sorted(missing))}")
-    return _made(V1(), trees)
+    try:
+        return _made(V1(), trees)
+    except OSError as error:
+        if os.geteuid() == 0 or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise HostError(f"version 1 is root's alone, and vgcd runs as user {os.geteuid()}") from None
 
 
 # ---- both ----------------------------------------------------------------------------------------

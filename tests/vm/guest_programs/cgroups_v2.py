@@ -15,6 +15,9 @@ from vhost_backend.cgroups.limits import Limits
 from vhost_backend.quarters import Quarters
 
 MIB: Final = 1 << 20
+NOBODY: Final = 65534
+OWNED: Final = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
+"""Files of a group that systemd gives to the user to whom it delegates the group, beside its folder."""
 TOP: Final = Path("/sys/fs/cgroup")
 TAKE: Final = "data = [bytes([1]) * (1 << 20) for _ in range(%d)]"
 FORK: Final = "import os\nwhile os.fork(): pass\nos.kill(os.getpid(), 19)"
@@ -74,8 +77,37 @@ def tried(home: host.Home) -> dict[str, object]:
     return seen
 
 
+def tried_by_user() -> dict[str, object]:
+    """Outcome in a group beside the daemon's, which is an ordinary user's, as the shipped units have it."""
+    above = TOP / "vgcd.slice"
+    ground = above / "vgcd-vms.service"
+    ground.mkdir(parents=True)
+    (above / "cgroup.subtree_control").write_text("+cpu +memory +pids")
+    for path in (ground, *(ground / name for name in OWNED), above / OWNED[0]):
+        os.chown(path, NOBODY, NOBODY)
+    service = above / "vgcd.service"
+    service.mkdir()
+    (service / "cgroup.procs").write_text("0")
+    environment = {**os.environ, host.PLACE: "vgcd.slice/vgcd-vms.service"}
+    argv = (sys.executable, __file__, sys.argv[1], "user")
+    done = subprocess.run(
+        argv, env=environment, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, check=False
+    )
+    return json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr}
+
+
+def by_user() -> None:
+    """Tries the group that the environment names."""
+    home = host.find()
+    seen = tried(home)
+    home.close()
+    print(json.dumps(seen | {"left": [path.name for path in (TOP / os.environ[host.PLACE]).glob("vgcd-*")]}))
+
+
 def main() -> None:
-    """Tries a group at the top of the tree, then one that was delegated to this process, as systemd before 254 and since does it."""
+    """Tries groups at the top of the tree, in one that was delegated to this process, as systemd before 254 and since does it, and
+    beside it.
+    """
     at_top = host.find()
     seen: dict[str, object] = {"at top": tried(at_top)}
     at_top.close()
@@ -93,7 +125,11 @@ def main() -> None:
     seen["delegated"] = tried(delegated)
     delegated.close()
     own = Path("/proc/self/cgroup").read_text().strip()
+    seen["by user"] = tried_by_user()
     print(json.dumps(seen | {"left": left, "group": str(delegated.group), "own": own}))
 
 
-main()
+if "user" in sys.argv[2:]:
+    by_user()
+else:
+    main()
