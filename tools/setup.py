@@ -109,7 +109,9 @@ def make_environment() -> None:
         venv.create(VENV, with_pip=True)
     say("installing Python packages")
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "--editable", f"{REPOSITORY}[dev,cuda,control,postgres,kubernetes]"], check=False)
+    done = subprocess.run(
+        [*pip, "--editable", f"{REPOSITORY}[dev,cuda,control,postgres,kubernetes,libvirt]"], check=False
+    )
     if done.returncode != 0:
         die("pip could not install the project's dependencies", hint="its own message is above")
 

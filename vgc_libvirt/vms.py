@@ -14,7 +14,7 @@ from vhost_backend.config.daemon import VmConfig
 from vhost_backend.daemon.roll import AddedVm, Roll, VmStore, state_folder
 from vhost_backend.errors import ConfigError
 
-DEFAULT_CONFIG: Final = Path("/etc/vgcd.yaml")
+DEFAULT_CONFIG: Final = Path("/etc/vgcd/vgcd.yaml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ _PERMISSIVE: Final = (
 
 _EPILOG: Final = """\
 examples:
-  vgcd run --config /etc/vgcd.yaml              all VMs of a host, until SIGTERM
-  vgcd check-config /etc/vgcd.yaml              only look for mistakes
+  vgcd run --config /etc/vgcd/vgcd.yaml         all VMs of a host, until SIGTERM
+  vgcd check-config /etc/vgcd/vgcd.yaml         only look for mistakes
   vgcd --socket-path /run/vm1.sock              one VM, with defaults
   vgcd --fd 3 --engine null --region 16M        one VM on an inherited socket, until it disconnects
   vgcd doctor                                   what this host lacks

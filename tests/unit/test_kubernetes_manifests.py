@@ -81,7 +81,7 @@ def test_plugin_sees_each_folder_at_its_own_path() -> None:
 
 
 def test_folder_is_that_of_the_shipped_unit() -> None:
-    unit = (ROOT / "libvirt_xml" / "vgcd.service").read_text()
+    unit = (ROOT / "systemd" / "vgcd.service").read_text()
     assert f"RuntimeDirectory={cli.FOLDERS.parent.name}\n" in unit
     assert cli.FOLDERS.parent.parent == Path("/run")
 
