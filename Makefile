@@ -59,7 +59,7 @@ unit: build
 test: lint image test-asan  ## every test: on sanitized C code, the others on ordinary code; fuzzing in brief, VM boots
 	@$(PYTHON) -m tools.image --development
 	$(PYTEST) $(SIDE_BY_SIDE) $(EXCEPT_PASSED) tests/unit tests/protocol tests/hostile
-	$(PYTEST) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/hostile
+	$(PYTEST) $(SIDE_BY_SIDE) tests --ignore=tests/unit --ignore=tests/protocol --ignore=tests/hostile
 
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
