@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from vgc_libvirt import definition_check, domain, host_check, regions, status, vms
-from vgc_libvirt.connection import DEFAULT_URI, connected
+from vgc_libvirt import definition_check, domain, host_check, live, regions, status, vms
+from vgc_libvirt.connection import DEFAULT_URI, Hypervisor, connected
 from vgc_libvirt.device import Device
 from vgc_libvirt.domain import Domain
+from vgc_libvirt.errors import DomainError, LibvirtError
 from vgc_libvirt.finding import Finding
 from vgc_libvirt.status import DomainState
 from vhost_backend.errors import VgcError
@@ -32,6 +33,7 @@ examples:
   vgc-libvirt check                          look at all domains with devices, and at this host, before they start
   vgc-libvirt status                         domains beside the VMs of vgcd
   vgc-libvirt regions --remove               zero and remove files of regions that libvirt has left in /dev/shm
+  vgc-libvirt attach web1 --live             plug the device into the running domain; its definition stays as it is
   vgc-libvirt detach web1
 
 DOMAIN is the name of a domain of libvirt, or a file: a path with a slash or ending in .xml, or - for stdin.
@@ -75,6 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         change = commands.add_parser(name, parents=[common], help=text)
         change.add_argument("domain", metavar="DOMAIN", help="domain of libvirt, or a file")
         change.add_argument("vms", nargs="*", metavar="VM", help="VM of vgcd (default: the domain's name)")
+        change.add_argument(
+            "--live",
+            action="store_true",
+            help="change the running domain, and not its definition (docs/libvirt.md: limits)",
+        )
         change.add_argument("--in-place", action="store_true", help="write the file again, instead of stdout")
         change.set_defaults(command=act)
     check = commands.add_parser("check", parents=[common], help="say what is wrong with domains before they start")
@@ -108,12 +115,16 @@ def _xml(arguments: argparse.Namespace) -> int:
 
 
 def _attach(arguments: argparse.Namespace) -> int:
+    if arguments.live:
+        return _change_live(arguments, live.attach)
     return _change(
         arguments, Domain.attach, "the device is there from the next start on: virsh shutdown, then virsh start"
     )
 
 
 def _detach(arguments: argparse.Namespace) -> int:
+    if arguments.live:
+        return _change_live(arguments, live.detach)
     return _change(arguments, Domain.detach, "the device stays until it has ended")
 
 
@@ -135,6 +146,19 @@ def _change(arguments: argparse.Namespace, change: Callable[[Domain, Device], No
         hypervisor.define(found)
         if hypervisor.is_running(arguments.domain):
             print(f"{arguments.domain} runs: {later}")
+    return 0
+
+
+def _change_live(arguments: argparse.Namespace, change: Callable[[Hypervisor, str, Device], None]) -> int:
+    """:raise DomainError: the domain is a file."""
+    if _is_file(arguments.domain):
+        raise DomainError(f"{arguments.domain} is a file; allowed with --live: the name of a running domain")
+    devices = vms.load(arguments.config).chosen(arguments.vms or [arguments.domain])
+    with connected(arguments.connect) as hypervisor:
+        if not hypervisor.is_running(arguments.domain):
+            raise LibvirtError(f"{arguments.domain} does not run; allowed with --live: a running domain")
+        for device in devices:
+            change(hypervisor, arguments.domain, device)
     return 0
 
 

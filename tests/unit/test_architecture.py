@@ -132,7 +132,7 @@ WALLS: Final[Mapping[str, Mapping[str, set[str]]]] = {
     "vgc_libvirt": layered(
         {"apparmor", "arguments", "errors", "finding", "host"},
         {"device"},
-        {"domain", "regions", "vms"},
+        {"domain", "live", "regions", "vms"},
         {"connection", "definition_check", "host_check", "status"},
         {"cli"},
         {"entry"},

@@ -141,3 +141,10 @@ def test_a_missing_python_package_is_told() -> None:
         3,
         "vgc-libvirt: the Python package lxml is not installed (pip install 'virtio-gpu-compute[libvirt]')\n",
     )
+
+
+def test_only_running_domains_are_changed_live(file: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("attach", file, "web1", "--live", config=config) == 2
+    assert "web1.xml is a file; allowed with --live: the name of a running domain" in capsys.readouterr().err
+    assert run("detach", "web1", "--live", "--connect", "test:///default", config=config) == 1
+    assert "Domain not found" in capsys.readouterr().err

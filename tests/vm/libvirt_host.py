@@ -166,6 +166,7 @@ class LibvirtHost:
             kind=kind,
             machine=machine,
             cpu=cpu,
+            ports=_PORTS if machine == "q35" else "",
             emulator=EMULATOR,
             guest=GUEST,
             console=CONSOLE,
@@ -179,8 +180,14 @@ class LibvirtHost:
 
 
 _EMULATED_CPU: Final = '<cpu mode="maximum"><feature policy="disable" name="la57"/></cpu>'
+_PORTS: Final = "".join(
+    f'<controller type="pci" index="{index}" model="{"pcie-root-port" if index else "pcie-root"}"/>'
+    for index in range(7)
+)
+"""Root ports, two of which are free."""
+
 _DOMAIN: Final = """\
-<domain type="{kind}">
+<domain type="{kind}" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
   <name>{name}</name>
   <memory unit="MiB">512</memory>
   <vcpu>2</vcpu>
@@ -202,6 +209,7 @@ _DOMAIN: Final = """\
       <target dev="vda" bus="virtio"/>
       <readonly/>
     </disk>
+    {ports}
     <controller type="usb" model="none"/>
     <serial type="file">
       <source path="{serial}"/>
@@ -212,5 +220,9 @@ _DOMAIN: Final = """\
     </channel>
     <memballoon model="none"/>
   </devices>
+  <qemu:commandline>
+    <qemu:arg value="-global"/>
+    <qemu:arg value="pcie-root-port.pref64-reserve=32M"/>
+  </qemu:commandline>
 </domain>
 """
