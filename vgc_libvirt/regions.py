@@ -78,10 +78,7 @@ def remove(file: RegionFile) -> None:
 
     :raise RegionError: somebody uses it, it is no plain file with one name, or it is another file by now.
     """
-    if file.users:
-        raise RegionError(
-            f"{file.path} is used by the processes {', '.join(map(str, file.users))}; allowed: a file that nobody uses"
-        )
+    _check_unused(file.path, file.users)
     try:
         descriptor = os.open(file.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -92,10 +89,18 @@ def remove(file: RegionFile) -> None:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
             raise RegionError(f"{file.path} is no plain file with one name; allowed: a file that QEMU has made")
+        _check_unused(file.path, [pid for pid in users(about) if pid != os.getpid()])  # of what is open here, as of now
         _zero(descriptor, about.st_size)
         _unlink(file.path, about)
     finally:
         os.close(descriptor)
+
+
+def _check_unused(path: Path, used: Sequence[int]) -> None:
+    if used:
+        raise RegionError(
+            f"{path} is used by the processes {', '.join(map(str, used))}; allowed: a file that nobody uses"
+        )
 
 
 def _zero(descriptor: int, size_bytes: int) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,6 +214,19 @@ def test_data_of_a_removed_region_is_gone_for_those_who_had_opened_it(tmp_path: 
     with path.open("rb") as reader:  # after the look at its users
         regions.remove(file)
         assert reader.read().strip(b"\0") == b""
+
+
+def test_a_region_that_came_into_use_since_it_was_found_stays(tmp_path: Path) -> None:
+    path = left_over(tmp_path)
+    file = the_file(path)
+    with (
+        path.open("rb") as stream,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=(stream.fileno(),)) as user,
+    ):
+        with pytest.raises(RegionError, match=f"is used by the processes {user.pid}"):
+            regions.remove(file)
+        user.communicate()
+    assert path.exists()
 
 
 def test_a_mapped_region_is_in_use(tmp_path: Path) -> None:
