@@ -137,6 +137,7 @@ class Plugin:
     """Serves both resources to a kubelet, and to the next one that takes its place."""
 
     def __init__(self, reconciler: Reconciler, kubelet: Kubelet) -> None:
+        self._reconciler = reconciler
         self._kubelet = kubelet
         self._services = (ElementsPlugin(reconciler), MemoryPlugin(reconciler))
         self._served: list[_Served] = []
@@ -144,11 +145,14 @@ class Plugin:
         """Reason why the last registration failed, which is logged once."""
 
     async def run(self) -> None:
-        """Registers with each kubelet that comes, until cancelled."""
+        """Registers with each kubelet that comes, until cancelled.
+
+        It waits until it knows what the host has: a kubelet that starts checks its pods' devices against the first list.
+        """
         known: tuple[int, int, int] | None = None
         try:
             while True:
-                present = self._kubelet.identity()
+                present = self._kubelet.identity() if self._reconciler.has_offer else None
                 if present is not None and (present != known or not self._is_served()):
                     known = present if await self._register() else None
                 await asyncio.sleep(LOOK_EVERY_S)

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from control_center.address import Address
-from control_center.errors import RefusedError
+from control_center.errors import RefusedError, UnreachableError
 from vgc_kubernetes import terms
 from vgc_kubernetes.allocations import Allocation, allocations, vm_name
 from vgc_kubernetes.device_folders import DeviceFolders
@@ -59,6 +59,8 @@ class Reconciler:
         self.terms = given
         self.folders = folders
         self.offer = Watched(Offer(0, 0, is_served=False))
+        self.has_offer = False
+        """True from the first answer of the daemon on."""
         self._kubelet = kubelet
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -93,11 +95,12 @@ class Reconciler:
                 async with self._vms() as vms:
                     own = await vms.own()
                     await self.offer.set(await vms.offer(own))
+                    self.has_offer = True
                     await self._compare(vms, own)
-            except RefusedError as error:
+            except UnreachableError as error:
                 log.warning("daemon_unavailable", reason=error.text)
                 await self.offer.set(replace(self.offer.value, is_served=False))
-            except (KubeletError, RequestError, OSError) as error:
+            except (KubeletError, RefusedError, OSError) as error:
                 log.warning("reconciling_failed", reason=str(error))
 
     async def _compare(self, vms: Vms, own: Mapping[str, OwnVm]) -> None:
@@ -111,7 +114,10 @@ class Reconciler:
         self._missed_since = {name: self._missed_since.get(name, now) for name in missed}
         for name in sorted(missed):
             if now - self._missed_since[name] >= self.terms.release_after_s:
-                await self._release(vms, name, own.get(name))
+                try:
+                    await self._release(vms, name, own.get(name))
+                except RequestError as error:
+                    log.warning("vm_not_removed", vm=name, reason=str(error))
         for name in sorted(found.keys() - {vm.name for vm in own.values() if not vm.is_left_out}):
             if found[name].memory_units:
                 try:

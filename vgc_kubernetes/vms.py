@@ -20,7 +20,7 @@ from vgc_kubernetes.errors import RequestError
 from vgc_kubernetes.terms import DeviceShape
 from virtio_proto.control.verbs.hosts import Topology
 from virtio_proto.control.verbs.status import HostStatus, Status
-from virtio_proto.control.verbs.vms import AddVm, RemoveVm, ShowLimits
+from virtio_proto.control.verbs.vms import AddVm, LimitFigures, RemoveVm, ShowLimits
 
 Engine: TypeAlias = Literal["cpu", "cuda"]
 _GONE_S: Final = 5.0
@@ -60,7 +60,7 @@ async def connected(address: Address, shape: DeviceShape, engine: Engine) -> Asy
     try:
         yield Vms(connection, shape, engine)
     finally:
-        await connection.close()
+        await asyncio.shield(connection.close())  # which ends even if its caller is cancelled, without telling it
 
 
 class Vms:
@@ -81,9 +81,10 @@ class Vms:
         for vm in topology["vms"]:
             name, origin = vm["vm"], vm.get("origin")
             if name.startswith(PREFIX) and origin in ("added", "persisted", "leaving"):
-                limits = (await self._connection.ask(ShowLimits.Request(vm=name)))["configured"]
-                is_leaving = origin == "leaving"
-                found[name] = OwnVm(name, limits["pes"] or 0, limits["memory_bytes"], is_leaving=is_leaving)
+                limits = await self._limits(name)
+                if limits is not None:
+                    is_leaving = origin == "leaving"
+                    found[name] = OwnVm(name, limits["pes"] or 0, limits["memory_bytes"], is_leaving=is_leaving)
         left_out = (await self._status()).get("left_out", {})
         return found | {name: OwnVm(name, 0, 0, is_left_out=True) for name in left_out if name.startswith(PREFIX)}
 
@@ -134,6 +135,16 @@ class Vms:
             await self._connection.ask(RemoveVm.Request(vm=name, now=now))
             if now and not await self._has_gone(name):
                 raise RequestError(f"VM {name} has not left vgcd within {_GONE_S:g} s; allowed: to try again")
+
+    async def _limits(self, name: str) -> LimitFigures | None:
+        """Limits of a VM; None: it has left meanwhile."""
+        try:
+            limits: LimitFigures = (await self._connection.ask(ShowLimits.Request(vm=name)))["configured"]
+        except RefusedError as error:
+            if error.kind != "unknown":
+                raise
+            return None
+        return limits
 
     async def _has_gone(self, name: str) -> bool:
         for _ in range(int(_GONE_S / _LOOK_EVERY_S)):

@@ -60,6 +60,8 @@ class FakeKubelet:
         self.folder = folder
         self.pods: dict[str, FakePod] = {}
         self.registrations = 0
+        self.first_lists: list[int] = []
+        """Number of devices in the first list of each plugin that has registered."""
         self._plugins: dict[str, Plugin] = {}
         self._changed = threading.Condition()
         (folder / "device-plugins").mkdir(parents=True)
@@ -132,8 +134,9 @@ class FakeKubelet:
             response_deserializer=api.ListAndWatchResponse.FromString,
         )
         try:
-            for answer in stream(api.Empty()):
+            for number, answer in enumerate(stream(api.Empty())):
                 with self._changed:
+                    self.first_lists += [len(answer.devices)] if number == 0 else []
                     plugin.devices = {device.ID: device.health for device in answer.devices}
                     self._changed.notify_all()
         except (grpc.RpcError, ValueError):  # ValueError: the channel was closed before
@@ -178,9 +181,9 @@ class FakeKubelet:
             assert self._changed.wait_for(lambda: len(self._healthy(resource)) >= at_least, ANSWERS_WITHIN_S), resource
             return self._healthy(resource)
 
-    def wait_registrations(self, count: int) -> None:
+    def wait_registrations(self, count: int, within_s: float = ANSWERS_WITHIN_S) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self.registrations >= count, ANSWERS_WITHIN_S)
+            assert self._changed.wait_for(lambda: self.registrations >= count, within_s)
 
     def _healthy(self, resource: str) -> list[str]:
         plugin = self._plugins.get(resource)

@@ -61,7 +61,13 @@ class Node:
     def stop_vgcd(self) -> None:
         self._daemon.close()
 
-    def start_plugin(self, *options: str, release_after_s: int = 0, launcher: Sequence[str] = ()) -> None:
+    def start_plugin(
+        self,
+        *options: str,
+        release_after_s: int = 0,
+        launcher: Sequence[str] = (),
+        registers_within_s: float = ANSWERS_WITHIN_S,
+    ) -> None:
         """Starts the plugin, by the program `launcher` if it is given, and waits until the kubelet knows it."""
         argv = [
             *launcher,
@@ -78,7 +84,7 @@ class Node:
         registered = self.kubelet.registrations
         self.plugin = subprocess.Popen([*argv, *options], cwd=REPOSITORY, text=True)
         self._plugin.callback(self._end, self.plugin)
-        self.kubelet.wait_registrations(registered + 2)
+        self.kubelet.wait_registrations(registered + 2, registers_within_s)
 
     def stop_plugin(self) -> None:
         self._plugin.close()

@@ -19,7 +19,7 @@ from tests.fakes.attached import AttachedLink
 from tests.fakes.guest import REPOSITORY
 from tests.fakes.kubelet import FakePod
 from tests.fakes.vm import FakeVm
-from tests.limits import HANGS_AFTER_S
+from tests.limits import HANGS_AFTER_S, TIME_TO_ANSWER_S
 from tests.protocol.kubernetes_node import MEMORY, MIB, ONE, Node, name_of, node, socket_of
 from tests.protocol.worker_rig import needs_walls
 from tests.waiting import until
@@ -220,6 +220,17 @@ def test_refusal_of_the_daemon_reaches_the_kubelet(running: Node) -> None:
 
 
 # ---- restarts ------------------------------------------------------------------------------------
+
+
+def test_first_list_of_a_plugin_is_whole(node: Node) -> None:
+    """A kubelet that starts lets no pod go on whose devices are not there."""
+    with pytest.raises(AssertionError):
+        node.start_plugin(registers_within_s=TIME_TO_ANSWER_S)
+    node.start_vgcd()
+    until(lambda: len(node.kubelet.first_lists) == 2)
+    node.kubelet.restart()
+    until(lambda: len(node.kubelet.first_lists) == 4)
+    assert min(node.kubelet.first_lists) >= 1
 
 
 def test_plugin_registers_with_the_next_kubelet_and_pods_go_on(running: Node) -> None:
