@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -18,6 +18,9 @@ UNPLUG_S: Final = 60.0
 """Time that a guest has to let go of a device."""
 
 _LOOK_S: Final = 0.1
+_DEVICES: Final = "/machine/peripheral"
+_OBJECTS: Final = "/objects"
+_CHARDEVS: Final = "/chardevs"
 _IVSHMEM: Final = (0x1AF4, 0x1110)
 _REGION_BAR: Final = 2
 _RESERVE: Final = "<qemu:arg value='-global'/><qemu:arg value='pcie-root-port.pref64-reserve={}M'/>"
@@ -53,13 +56,13 @@ def attach(monitor: Monitor, name: str, device: Device) -> None:
     address = {"type": "unix", "data": {"path": str(device.socket)}}
     with contextlib.ExitStack() as undo:
         monitor.qmp(name, "object-add", **device.memory())
-        undo.callback(_quietly, monitor, name, "object-del", device.region_id)
+        undo.callback(_quietly, _remove_region, monitor, name, device)
         monitor.qmp(
             name, "chardev-add", id=device.id, backend={"type": "socket", "data": {"addr": address, "server": False}}
         )
-        undo.callback(_quietly, monitor, name, "chardev-remove", device.id)
+        undo.callback(_quietly, _remove_socket, monitor, name, device)
         monitor.qmp(name, "device_add", **device.region(), **buses[0])
-        undo.callback(_unplug, monitor, name, device.region_id)
+        undo.callback(_quietly, _unplug, monitor, name, device.region_id)
         monitor.qmp(name, "device_add", **device.device(), **buses[1])
         undo.pop_all()
 
@@ -69,23 +72,51 @@ def detach(monitor: Monitor, name: str, device: Device) -> None:
 
     :raise LibvirtError: the domain has no such device, or the guest does not let go of it in time.
     """
-    if not {device.id, device.region_id} & _plugged(monitor, name):
+    if not {device.id, device.region_id} & (_plugged(monitor, name) | _there(monitor, name, _OBJECTS)):
         raise LibvirtError(f"{name} has no device of VM {device.vm}; its definition is another matter (without --live)")
     _unplug(monitor, name, device.id)
-    _quietly(monitor, name, "chardev-remove", device.id)
+    _remove_socket(monitor, name, device)
     _unplug(monitor, name, device.region_id)
-    _quietly(monitor, name, "object-del", device.region_id)
+    _remove_region(monitor, name, device)
 
 
 def _plugged(monitor: Monitor, name: str) -> set[str]:
     """Ids of the domain's devices."""
-    return {entry["name"] for entry in monitor.qmp(name, "qom-list", path="/machine/peripheral")}
+    return _there(monitor, name, _DEVICES)
 
 
-def _quietly(monitor: Monitor, name: str, command: str, identity: str) -> None:
-    """Runs a command that fails only if there is nothing to do."""
+def _there(monitor: Monitor, name: str, path: str) -> set[str]:
+    """Ids of what a part of QEMU's object tree has."""
+    return {entry["name"] for entry in monitor.qmp(name, "qom-list", path=path)}
+
+
+def _remove_socket(monitor: Monitor, name: str, device: Device) -> None:
+    _remove(monitor, name, "chardev-remove", _CHARDEVS, device.id)
+
+
+def _remove_region(monitor: Monitor, name: str, device: Device) -> None:
+    _remove(monitor, name, "object-del", _OBJECTS, device.region_id)
+
+
+def _remove(monitor: Monitor, name: str, command: str, path: str, identity: str) -> None:
+    """Removes what a device has used, once QEMU lets go of it: that is a little later than the device goes.
+
+    :raise LibvirtError: QEMU goes on refusing.
+    """
+    end = time.monotonic() + UNPLUG_S
+    while identity in _there(monitor, name, path):
+        try:
+            monitor.qmp(name, command, id=identity)
+        except LibvirtError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK_S)
+
+
+def _quietly(step: Callable[..., None], *arguments: Any) -> None:
+    """Takes a step back: the error that has led to it is the one to be told."""
     with contextlib.suppress(LibvirtError):
-        monitor.qmp(name, command, id=identity)
+        step(*arguments)
 
 
 def _unplug(monitor: Monitor, name: str, identity: str) -> None:

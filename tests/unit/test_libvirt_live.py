@@ -41,6 +41,14 @@ class FakeMonitor:
         self.objects: set[str] = set()
         self.chardevs: set[str] = set()
         self.keeps = False
+        self.busy = 0
+        """Times that a chardev or an object is in use still."""
+
+    def _let_go(self, of: set[str], identity: str) -> None:
+        if self.busy:
+            self.busy -= 1
+            raise LibvirtError(f"{identity} is in use")
+        of.remove(identity)
 
     def qmp(self, name: str, command: str, **arguments: Any) -> Any:  # noqa: C901  commands of QEMU's
         assert name == "web1"
@@ -52,15 +60,16 @@ class FakeMonitor:
             case "qom-get":
                 return self._machine
             case "qom-list":
-                return [{"name": name} for name in ("type", *self.plugged)]
+                there = {"/machine/peripheral": self.plugged, "/objects": self.objects, "/chardevs": self.chardevs}
+                return [{"name": name} for name in ("type", *there[arguments["path"]])]
             case "object-add":
                 self.objects.add(arguments["id"])
             case "object-del":
-                self.objects.remove(arguments["id"])
+                self._let_go(self.objects, arguments["id"])
             case "chardev-add":
                 self.chardevs.add(arguments["id"])
             case "chardev-remove":
-                self.chardevs.remove(arguments["id"])
+                self._let_go(self.chardevs, arguments["id"])
             case "device_add":
                 self.plugged[arguments["id"]] = arguments["bus"]
             case "device_del" if not self.keeps:
@@ -140,3 +149,23 @@ def test_a_guest_that_keeps_its_device_is_told(monkeypatch: pytest.MonkeyPatch) 
 def test_a_device_that_is_not_there_is_told() -> None:
     with pytest.raises(LibvirtError, match="web1 has no device of VM web1; its definition is another matter"):
         live.detach(FakeMonitor(), "web1", device())
+
+
+def test_what_qemu_lets_go_of_later_is_removed_then() -> None:
+    qemu = FakeMonitor(machine="pc-i440fx-11.1-machine")
+    live.attach(qemu, "web1", device())
+    qemu.busy = 2
+    live.detach(qemu, "web1", device())
+    assert qemu.is_clean
+
+
+def test_what_qemu_never_lets_go_of_is_told_and_can_be_removed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "UNPLUG_S", 0)
+    qemu = FakeMonitor(machine="pc-i440fx-11.1-machine")
+    live.attach(qemu, "web1", device())
+    qemu.busy = 1000
+    with pytest.raises(LibvirtError, match="vgc-web1 is in use"):
+        live.detach(qemu, "web1", device())
+    qemu.busy = 0
+    live.detach(qemu, "web1", device())
+    assert qemu.is_clean
