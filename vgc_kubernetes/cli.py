@@ -58,12 +58,15 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
-def daemon(text: str) -> address.Address:
-    """Parser of the address of a daemon."""
+def daemon(text: str) -> address.UnixAddress:
+    """Parser of the address of the node's own daemon."""
     try:
-        return address.parse(text)
+        found = address.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if not isinstance(found, address.UnixAddress):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a daemon of this node; allowed: unix:/absolute/path")
+    return found
 
 
 def absolute(text: str) -> Path:
@@ -205,7 +208,7 @@ def _plugin(given: argparse.Namespace) -> int:
 
     async def serve(ended: asyncio.Event) -> None:
         made = Terms(given.control, given.engine, _shape(given), given.memory_unit, given.release_after, given.period)
-        folders = DeviceFolders(given.folders, given.group)
+        folders = DeviceFolders(given.folders, given.group, given.control.path)
         reconciler = Reconciler(made, kubelet, folders, asyncio.get_running_loop().time)
         work = [asyncio.create_task(reconciler.run()), asyncio.create_task(Plugin(reconciler, kubelet).run())]
         end = asyncio.create_task(ended.wait())

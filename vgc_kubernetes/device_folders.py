@@ -1,7 +1,7 @@
 """Folders on the host that containers see as `terms.CONTAINER_FOLDER`: one for each VM, with its socket.
 
-The group of QEMU's user owns each folder and, as the folder has the set-group-ID bit, the socket that ``vgcd`` makes in it:
-also the one that it makes after a restart.
+Each folder belongs to the user of ``vgcd``, which makes the socket, and to the group of QEMU's user. As the folder has the
+set-group-ID bit, so does the socket, also the one that ``vgcd`` makes after a restart.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ _NOTE: Final = "allocation.json"
 
 
 class DeviceFolders:
-    """Folders below `root`, whose group is `group`; None: the process's own."""
+    """Folders below `root`, whose group is `group`, and whose user is that of ``vgcd``, as its socket `control` tells."""
 
-    def __init__(self, root: Path, group: int | None) -> None:
+    def __init__(self, root: Path, group: int, control: Path) -> None:
         self._root = root
         self._group = group
+        self._control = control
 
     def path(self, vm: str) -> Path:
         return self._root / vm
@@ -35,14 +36,15 @@ class DeviceFolders:
     def make(self, vm: str) -> Path:
         """Makes a VM's folder if it is not there; returns its path.
 
-        :raise OSError: the folder cannot be made, or its group cannot be set.
+        :raise OSError: the folder cannot be made, its owner cannot be set, or ``vgcd`` is not there.
         """
+        owner = self._control.stat().st_uid
         self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
         folder = self.path(vm)
         folder.mkdir(exist_ok=True)
-        if self._group is not None:
-            os.chown(folder, -1, self._group)
+        os.chown(folder, os.geteuid(), self._group)  # who does not own it may not change its mode
         folder.chmod(_MODE)
+        os.chown(folder, owner, -1)
         return folder
 
     def note(self, allocation: Allocation) -> None:

@@ -28,8 +28,8 @@ from virtio_proto.schema import Health
 
 pytestmark = needs_walls
 
-GROUP: Final = 4242
-CAP_CHOWN, CAP_FSETID = 0, 4
+GROUP, OWNER = 4242, 4343
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID = 0, 1, 4
 NEVER_S: Final = 86400
 """Time of release that no test reaches."""
 
@@ -148,16 +148,18 @@ def test_elements_that_the_kubelet_gives_again_are_taken_from_the_pod_that_is_go
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to a foreign group")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv of util-linux")
-def test_socket_belongs_to_the_group_of_qemu_and_to_nobody_else(node: Node) -> None:
+def test_folder_belongs_to_the_daemons_user_and_the_group_of_qemu_and_to_nobody_else(node: Node) -> None:
     """The plugin has the capabilities of the shipped manifest."""
     allowed = "-all," + ",".join(f"+{name.lower()}" for name in capabilities())
     node.start_vgcd()
+    os.chown(node.folder / "control", OWNER, -1)  # as the unit's user owns it
     launcher = ["setpriv", f"--inh-caps={allowed}", f"--bounding-set={allowed}", "--no-new-privs"]
     node.start_plugin("--group", str(GROUP), launcher=launcher)
     status = Path(f"/proc/{node.plugin.pid}/status").read_text()
-    assert f"CapEff:\t{1 << CAP_CHOWN | 1 << CAP_FSETID:016x}\n" in status
+    assert f"CapEff:\t{1 << CAP_CHOWN | 1 << CAP_DAC_OVERRIDE | 1 << CAP_FSETID:016x}\n" in status
     socket = socket_of(node.kubelet.run("a", ONE))
     assert (socket.stat().st_gid, socket.parent.stat().st_gid) == (GROUP, GROUP)
+    assert socket.parent.stat().st_uid == OWNER
     assert not socket.parent.stat().st_mode & 0o007
 
 

@@ -39,6 +39,7 @@ def test_sizes_that_are_not_allowed_are_named(text: str, capsys: pytest.CaptureF
     ("option", "allowed"),
     [
         ("--control=tcp:1", "is not an address of a daemon; allowed: unix:/absolute/path or tls://host:port"),
+        ("--control=tls://host:7071", "is not a daemon of this node; allowed: unix:/absolute/path"),
         ("--folders=run", "'run' is not allowed; allowed: an absolute path"),
         ("--num-queues=65", "'65' is not allowed; allowed: 1 to 64"),
         ("--group=qemu", "'qemu' is not allowed; allowed: 0 to 4294967294"),

@@ -88,7 +88,7 @@ def test_folder_is_that_of_the_shipped_unit() -> None:
 
 def test_daemon_takes_the_names_and_sockets_of_vms() -> None:
     name = vm_name(["pe-0", "pe-1"])
-    socket = DeviceFolders(cli.FOLDERS, None).socket(name)
+    socket = DeviceFolders(cli.FOLDERS, 107, cli.FOLDERS.parent / "control.sock").socket(name)
     (vm,) = config.parse(yaml.safe_dump({"vms": {name: {"socket": str(socket)}}})).vms
     assert (vm.name, vm.socket) == (name, socket)
 

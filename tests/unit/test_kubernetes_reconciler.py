@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -99,7 +100,7 @@ class Rig:
         self.kubelet = FakeList()
         monkeypatch.setattr(module, "connected", self.vms.connected)
         terms = Terms(UnixAddress(Path("/control")), release_after_s=RELEASE_S)
-        folders = DeviceFolders(folder / "pods", None)
+        folders = DeviceFolders(folder / "pods", os.getgid(), folder)
         self.reconciler = Reconciler(terms, cast("Kubelet", self.kubelet), folders, lambda: self.now)
 
     def reconcile(self, at: float = 0.0) -> set[str]:
