@@ -13,9 +13,11 @@ struct vgc_cpu_program {
     struct vgc_cpu_program *next;
     struct cpu_elf elf; /* its file is mapped by this program */
     const struct vgc_cpu_image *image;
-    size_t frame_bytes;          /* largest frame that a kernel needs on a PE */
-    int trackers;                /* 1 if reads of memory that was never written are looked for, else 0 */
-    struct vgc_kernel kernels[]; /* image->num_kernels */
+    size_t frame_bytes;         /* largest frame that a kernel needs on a PE */
+    int trackers;               /* 1 if reads of memory that was never written are looked for, else 0 */
+    bool finds_leaks, launches; /* as all of its kernels, or none */
+    uint32_t num_kernels;       /* guest code may have changed the image since */
+    struct vgc_kernel kernels[];
 };
 
 _Static_assert(sizeof(struct vgc_cpu_param) == sizeof(struct vgc_param_entry), "the same struct on the wire");
@@ -93,9 +95,9 @@ static void take_out(struct vgc_cpu_program *program)
     cpu_bounds_remove(&engine->bounds, (uintptr_t)program->elf.base);
     cpu_bounds_track(&engine->bounds, -program->trackers);
     cpu_bounds_track(&engine->blocks, -program->trackers);
-    if (program->image->num_kernels != 0)
+    if (program->num_kernels != 0)
         cpu_blocks_end(engine, &(struct cpu_extent){(uintptr_t)program->elf.base, program->elf.mapped},
-                       (program->image->kernels[0].flags & VGC_CPU_KERNEL_LEAKCHECK) != 0, program->kernels[0].context);
+                       program->finds_leaks, program->kernels[0].context);
     pthread_mutex_lock(&engine->programs_lock);
     struct vgc_cpu_program **link = &engine->programs;
     while (*link != program)
@@ -144,6 +146,11 @@ static struct vgc_cpu_program *load(struct cpu_engine *engine, struct cpu_elf *e
     program->engine = engine;
     program->elf = *elf;
     program->image = image;
+    program->num_kernels = image->num_kernels;
+    if (image->num_kernels != 0) {
+        program->finds_leaks = (image->kernels[0].flags & VGC_CPU_KERNEL_LEAKCHECK) != 0;
+        program->launches = (image->kernels[0].flags & VGC_CPU_KERNEL_LAUNCHES) != 0;
+    }
     for (uint32_t i = 0; i < image->num_kernels; i++) {
         size_t frame = frame_of(&image->kernels[i]);
         program->frame_bytes = frame > program->frame_bytes ? frame : program->frame_bytes;
@@ -249,8 +256,7 @@ const uint8_t *vgc_cpu_program_image(const struct vgc_cpu_program *program, uint
 uint64_t vgc_cpu_program_bytes(const struct vgc_cpu_program *program)
 {
     size_t frame = program->frame_bytes > CPU_FRAME_BYTES ? (program->frame_bytes + 4095) & ~(size_t)4095 : 0;
-    bool launches = program->image->num_kernels != 0 && (program->image->kernels[0].flags & VGC_CPU_KERNEL_LAUNCHES);
-    uint64_t children = launches ? cpu_children_bytes(program->frame_bytes) : 0;
+    uint64_t children = program->launches ? cpu_children_bytes(program->frame_bytes) : 0;
     return cpu_elf_bytes(&program->elf) + (frame + children) * program->engine->base.num_pes;
 }
 
@@ -271,7 +277,7 @@ int vgc_cpu_program_settle(struct vgc_cpu_program *program, char *why)
 
 uint32_t vgc_cpu_program_num_kernels(const struct vgc_cpu_program *program)
 {
-    return program->image->num_kernels;
+    return program->num_kernels;
 }
 
 const struct vgc_kernel *vgc_cpu_program_kernel(const struct vgc_cpu_program *program, uint32_t index)
