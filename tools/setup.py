@@ -46,6 +46,7 @@ PACKAGES: Final = {
     "apparmor": "tests of the rules for AppArmor that are shipped",
     "checkpolicy": "tests of the policy module for SELinux",
     "libvirt-dev": "libvirt's Python package",
+    "pkgconf": "finds it",
     "uidmap": "tests of a daemon that is not root",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {
