@@ -134,8 +134,8 @@ install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVC
 		$(if $(filter-out 0,$(NVCC)),--nvcc)
 
 .PHONY: deb
-deb: build  ## Debian packages of the guest's side, in build/packages/
-	@$(PYTHON) -m tools.guest_packages
+deb: build  ## Debian packages of hosts and guests, in build/packages/
+	@$(PYTHON) -m tools.debs
 
 .PHONY: guest-wheel
 guest-wheel: build  ## the guest's driver as a Python wheel, in build/packages/

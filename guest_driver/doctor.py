@@ -104,7 +104,7 @@ def cuda_programs(toolkits: Sequence[Path] = TOOLKITS) -> Finding:
     on_path = shutil.which("mynvcc")
     found = next((folder for folder in toolkits if (folder / "bin" / "mynvcc").exists()), None)
     if on_path is None and found is None:
-        hint = "make install-guest in the project's folder, or its package virtio-gpu-compute-guest-dev"
+        hint = "make install-guest in the project's folder, or the package vgc-mynvcc"
         return Finding(well=False, text="CUDA programs: no mynvcc to compile them", hint=hint, is_optional=True)
     problem, hint = _problem_of_clang()
     if problem:

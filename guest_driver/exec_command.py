@@ -64,8 +64,8 @@ def toolkit(folders: Sequence[Path] = (*doctor.TOOLKITS, _BUILT)) -> Path:
             return _nameable(folder)
     places = named or ", ".join(map(str, folders))
     raise InvalidArgument(
-        f"this toolkit's {_MARK} is not in {places}: install it (make install-guest in the project's folder, or its package"
-        " virtio-gpu-compute-guest), or name the toolkit's folder in $VGC_TOOLKIT"
+        f"this toolkit's {_MARK} is not in {places}: install it (make install-guest in the project's folder, or the package"
+        " vgc-guest), or name the toolkit's folder in $VGC_TOOLKIT"
     )
 
 

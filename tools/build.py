@@ -123,7 +123,7 @@ PARTS: Final = (
         "guest library",
         "guest_driver/libvgc",
         (*WIRE, "guest_driver/libvgc"),
-        ("guest_driver/libvgc/build/libvgc.so",),
+        ("guest_driver/libvgc/build/libvgc.so", "guest_driver/libvgc/build/libvgc.so.1"),
     ),
     Part(
         "guest's CUDA runtime",

@@ -52,6 +52,9 @@ class Link:
     target: str
 
 
+LIBRARY: Final = "libvgc.so.1"
+"""Name by which programs find libvgc when they run."""
+
 GROUP: Final = "vgc"
 """Group of the users who may use the device, once the boot-time unit has given it to them."""
 
@@ -102,7 +105,7 @@ class Layout:
 
 def runtime(layout: Layout) -> Files:
     """Files that running programs need: libvgc, `vgc`, the Python packages, libraries of the CUDA toolkit."""
-    library = f"{layout.libraries}/libvgc.so"
+    library = f"{layout.libraries}/{LIBRARY}"
     package = f"{layout.python}/guest_driver/libvgc"
     python = os.path.relpath(layout.python, "bin")
     files: dict[str, Path | Link | bytes] = {
@@ -130,6 +133,7 @@ def development(layout: Layout, *, nvcc: bool = False) -> Files:
     """Files that only compiling programs need: vgc.h, static libraries, mynvcc; with `nvcc`, also by that name."""
     files: dict[str, Path | Link | bytes] = {
         "include/vgc.h": GUEST / "libvgc" / "vgc.h",
+        f"{layout.libraries}/libvgc.so": Link(LIBRARY),
         f"{layout.libraries}/libvgc.a": GUEST / "libvgc" / "build" / "libvgc.a",
         f"{layout.libraries}/pkgconfig/vgc.pc": PKG_CONFIG.format(
             prefix=layout.prefix, libraries=layout.libraries, version=VERSION

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -34,6 +34,7 @@ CONFIG: Final = "/etc/vgcd/vgcd.yaml"
 SHIPPED: Final = REPOSITORY / "systemd"
 _CONTROLLERS: Final = ("cpu", "memory", "pids")
 _TARGETS: Final = ("sysinit", "basic", "sockets", "network-online", "multi-user", "default", "shutdown")
+_INSTALLED_UNITS: Final = "/usr/lib/systemd/system"
 _PROGRAMS: Final = ("vgcd", "vgcctl", "vgc-control-center")
 _OTHERS: Final = ("vgcd.slice/vgcd-vms.service",)
 _NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--net", "--cgroup")
@@ -94,8 +95,15 @@ class SystemdMachine:
     `path` shows its files, and `run` runs programs there.
     """
 
-    def __init__(self, folder: Path, config: str) -> None:
-        """`folder`: an empty one, for nothing but places of mounts; `config`: of `vgcd`."""
+    def __init__(self, folder: Path, config: str = "", bare: Path | None = None, shown: Sequence[Path] = ()) -> None:
+        """Boots it.
+
+        :param folder: an empty one, for nothing but places of mounts.
+        :param config: of `vgcd`.
+        :param bare: root without the package and its units, in which they can be installed; None: they are there, and all
+            else is as on this machine.
+        :param shown: further folders that are seen where they are.
+        """
         self._said = threading.Condition(threading.RLock())
         self._lines: list[str] = []
         self._events: list[dict[str, Any]] = []
@@ -111,10 +119,11 @@ class SystemdMachine:
             setup = {
                 "base": str(base),
                 "ready": str(folder / "ready"),
-                "repository": str(REPOSITORY),
-                "shown": [str(place) for place in _shown()],
-                "units": UNITS,
-                "files": _files(config),
+                "lower": str(bare or "/"),
+                "repository": "" if bare else str(REPOSITORY),
+                "shown": [str(place) for place in (*shown, *(() if bare else _shown()))],
+                "units": f"{UNITS}:{_INSTALLED_UNITS}" if bare else UNITS,
+                "files": _bare_files() if bare else _files(config),
                 "log": LOG,
             }
             join = f"echo $$ > {self._group}/cgroup.procs && "
@@ -261,13 +270,23 @@ BindReadOnlyPaths={shown}
 """
 
 
+def _bare_files() -> Mapping[str, str]:
+    """Targets, and where daemons log to; all else comes with packages."""
+    log = f"[Service]\nStandardError=append:{LOG}\n"
+    return _targets() | {f"{UNITS}/{UNIT}.d/test.conf": log}
+
+
+def _targets() -> dict[str, str]:
+    return {f"{UNITS}/{name}.target": f"[Unit]\nDescription={name}\nDefaultDependencies=no\n" for name in _TARGETS}
+
+
 def _files(config: str) -> Mapping[str, str]:
     files = {f"/usr/bin/{name}": f'#!/bin/sh\nexec {PROGRAM}/.venv/bin/{name} "$@"\n' for name in _PROGRAMS}
     files |= {CONFIG: config, systemd_root.USERS: (SHIPPED / "sysusers.d/vgcd.conf").read_text()}
     files["/usr/lib/tmpfiles.d/vgcd.conf"] = (SHIPPED / "tmpfiles.d/vgcd.conf").read_text()
-    units = {f"{name}.target": f"[Unit]\nDescription={name}\nDefaultDependencies=no\n" for name in _TARGETS}
+    units: dict[str, str] = {}
     for unit in (*SHIPPED.glob("*.service"), *SHIPPED.glob("*.socket")):
         units[unit.name] = unit.read_text()
         if unit.suffix == ".service":
             units[f"{unit.name}.d/test.conf"] = _addition()
-    return files | {f"{UNITS}/{name}": text for name, text in units.items()}
+    return files | _targets() | {f"{UNITS}/{name}": text for name, text in units.items()}

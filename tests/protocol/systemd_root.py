@@ -65,14 +65,18 @@ def _make_devices(folder: Path) -> None:
 
 
 def _make_root(setup: dict[str, Any]) -> Path:
-    base, repository = Path(setup["base"]), Path(setup["repository"])
+    base, repository = Path(setup["base"]), setup["repository"]
     _do("mount", "-t", "tmpfs", "-o", "mode=755", "own", base)
     root = base / "root"
-    _overlay(Path("/"), base / "machine", root)
+    _overlay(Path(setup["lower"]), base / "machine", root)
     for name, mode in _MEMORY.items():
-        (root / name).mkdir(exist_ok=True)
+        if setup["lower"] != "/" and name == "var/lib":  # the database of its packages
+            continue
+        (root / name).mkdir(parents=True, exist_ok=True)
         _do("mount", "-t", "tmpfs", "-o", f"mode={mode}", "own", root / name)
     _make_devices(root / "dev")
+    for name in ("proc", "sys", "mnt"):
+        (root / name).mkdir(exist_ok=True)
     _do("mount", "-t", "proc", "own", root / "proc")
     _do("mount", "--bind", root / "proc/sys", root / "proc/sys")
     _do("mount", "-o", "remount,bind,ro", root / "proc/sys")
@@ -83,13 +87,15 @@ def _make_root(setup: dict[str, Any]) -> Path:
         at.mkdir(parents=True, exist_ok=True)
         _do("mount", "--bind", shown, at)
         _do("mount", "-o", "remount,bind,ro", at)
-    _overlay(repository, base / "program", root / PROGRAM)
+    if repository:
+        _overlay(Path(repository), base / "program", root / PROGRAM)
     for name, text in setup["files"].items():
         file = root / name.removeprefix("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         file.chmod(0o755 if text.startswith("#!") else 0o644)
-    _do("systemd-sysusers", f"--root={root}", Path(USERS).name)
+    if USERS in setup["files"]:
+        _do("systemd-sysusers", f"--root={root}", Path(USERS).name)
     os.mkfifo(root / setup["log"].removeprefix("/"))
     (root / "run/ready").touch()
     _do("mount", "--bind", setup["ready"], root / "run/ready")

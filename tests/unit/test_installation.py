@@ -9,8 +9,9 @@ from typing import Final
 
 import pytest
 
-from tools import guest_packages, installation
+from tools import installation
 from tools.common import REPOSITORY
+from tools.debs import guest, package
 from tools.installation import Layout, Link
 from virtio_proto.schema import VIRTIO_ID
 from virtio_proto.version import VERSION
@@ -58,7 +59,7 @@ def test_command_and_python_package_run_from_where_they_were_installed(tmp_path:
     assert output(linked, "--version") == f"vgc {VERSION}\n"
     script = f"import sys; sys.path.insert(0, '{prefix}/lib/vgc/python'); from guest_driver import _lib; print(_lib.library_path())"
     library = output(sys.executable, "-P", "-c", script).strip()
-    assert Path(library).resolve() == prefix / "lib" / "libvgc.so"
+    assert Path(library).resolve() == prefix / "lib" / "libvgc.so.1"
 
 
 def bare_python(folder: Path) -> Path:
@@ -136,8 +137,13 @@ def test_nvcc_is_a_name_on_request_only() -> None:
 def test_running_takes_shared_libraries_and_no_compiler() -> None:
     running, compiling = installation.runtime(Layout()), installation.development(Layout())
     assert not running.keys() & compiling.keys()
-    assert {"lib/libvgc.so", "lib/vgc/cuda/lib64/libcudart.so.12"} <= running.keys()
-    assert {"lib/libvgc.a", "lib/vgc/cuda/lib64/libcudart_static.a", "include/vgc.h"} <= compiling.keys()
+    assert {"lib/libvgc.so.1", "lib/vgc/cuda/lib64/libcudart.so.12"} <= running.keys()
+    assert {
+        "lib/libvgc.so",
+        "lib/libvgc.a",
+        "lib/vgc/cuda/lib64/libcudart_static.a",
+        "include/vgc.h",
+    } <= compiling.keys()
 
 
 def test_installed_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -148,32 +154,35 @@ def test_installed_file_is_replaced_whole(tmp_path: Path) -> None:
     assert (tmp_path / "lib/libvgc.so").read_bytes() == b"new"
 
 
-def unpacked(package: guest_packages.Package, folder: Path) -> Path:
-    """Builds a package and unpacks it; returns the folder that is its root."""
-    root = folder / package.name
-    subprocess.run(["dpkg-deb", "--extract", guest_packages.build(package, folder), root], check=True)
+def unpacked(folder: Path, *names: str) -> Path:
+    """Builds packages and unpacks them; returns the folder that is their root."""
+    root = folder / "unpacked"
+    for name in names:
+        deb = package.build(by_name()[name], folder, compress=False)
+        subprocess.run(["dpkg-deb", "--extract", deb, root], check=True)
     return root
 
 
-def by_name() -> dict[str, guest_packages.Package]:
-    return {package.name: package for package in guest_packages.packages()}
+def by_name() -> dict[str, package.Package]:
+    return {described.name: described for described in guest.packages()}
 
 
 def field(deb: Path, name: str) -> str:
     return output("dpkg-deb", "--field", deb, name).strip()
 
 
-def test_package_of_the_driver_runs_from_the_folder_it_is_unpacked_to(tmp_path: Path) -> None:
-    root = unpacked(by_name()["virtio-gpu-compute-guest"], tmp_path)
+def test_packages_of_the_driver_run_from_the_folder_they_are_unpacked_to(tmp_path: Path) -> None:
+    root = unpacked(tmp_path, "libvgc1", "python3-vgc", "vgc-guest")
     assert output(root / "usr/bin/vgc", "--version") == f"vgc {VERSION}\n"
-    (library,) = (root / "usr/lib").glob("*-linux-*/libvgc.so")
+    (library,) = (root / "usr/lib").glob("*-linux-*/libvgc.so.1")
     assert (root / "usr/lib/python3/dist-packages/guest_driver/libvgc/build/libvgc.so").samefile(library)
+    assert "[libvgc.so.1]" in next(line for line in output("readelf", "-d", library).splitlines() if "SONAME" in line)
     assert (root / "usr/lib/modules-load.d/virtio-gpu-compute.conf").read_text() == "uio_pci_generic\n"
 
 
 @pytest.mark.usefixtures("toolkit")
 def test_package_of_the_compiler_runs_from_the_folder_it_is_unpacked_to(tmp_path: Path) -> None:
-    root = unpacked(by_name()["virtio-gpu-compute-guest-dev"], tmp_path)
+    root = unpacked(tmp_path, "vgc-mynvcc")
     assert output(root / "usr/bin/mynvcc") == "compiled\n"
     assert (root / "usr/lib/vgc/cuda/include/sub/cuda.h").exists()
     assert not (root / "usr/bin/nvcc").exists()
@@ -182,21 +191,21 @@ def test_package_of_the_compiler_runs_from_the_folder_it_is_unpacked_to(tmp_path
 @pytest.mark.usefixtures("toolkit")
 def test_packages_share_no_file_and_depend_on_one_another(tmp_path: Path) -> None:
     described = by_name()
-    assert set(described) == {f"virtio-gpu-compute-guest{end}" for end in ("", "-dev", "-nvcc")}
-    paths = [path for package in described.values() for path in package.files]
+    assert set(described) == {"libvgc1", "libvgc-dev", "python3-vgc", "vgc-guest", "vgc-mynvcc", "vgc-nvcc"}
+    paths = [path for one in described.values() for path in one.files]
     assert len(paths) == len(set(paths))
-    debs = {name: guest_packages.build(package, tmp_path) for name, package in described.items()}
-    assert "libc6 (>= 2." in field(debs["virtio-gpu-compute-guest"], "Depends")
-    needed = field(debs["virtio-gpu-compute-guest-dev"], "Depends")
-    assert f"virtio-gpu-compute-guest (= {VERSION})" in needed
+    debs = {name: package.build(one, tmp_path, compress=False) for name, one in described.items()}
+    assert "libc6 (>= 2." in field(debs["libvgc1"], "Depends")
+    assert f"libvgc1 (= {VERSION})" in field(debs["python3-vgc"], "Depends")
+    needed = field(debs["vgc-mynvcc"], "Depends")
+    assert f"libvgc-dev (= {VERSION})" in needed
     assert "clang-19 | clang | " in needed
-    assert field(debs["virtio-gpu-compute-guest-nvcc"], "Conflicts") == "nvidia-cuda-toolkit"
+    assert "nvidia-cuda-toolkit" in field(debs["vgc-nvcc"], "Conflicts")
 
 
 def test_package_has_the_checksums_of_its_files(tmp_path: Path) -> None:
-    package = by_name()["virtio-gpu-compute-guest"]
-    root = unpacked(package, tmp_path)
-    output("dpkg-deb", "--control", tmp_path / package.file_name, tmp_path / "control")
+    root = unpacked(tmp_path, "libvgc1")
+    output("dpkg-deb", "--control", tmp_path / by_name()["libvgc1"].file_name, tmp_path / "control")
     checked = subprocess.run(
         ["md5sum", "--check", "--quiet", tmp_path / "control" / "md5sums"], cwd=root, check=False, capture_output=True
     )
@@ -207,9 +216,9 @@ def test_packages_say_which_libraries_their_programs_need(tmp_path: Path) -> Non
     """The program is in C++; libvgc needs only C's library."""
     (tmp_path / "main.cpp").write_text("#include <iostream>\nint main() { std::cout << 1; }\n")
     output("g++", tmp_path / "main.cpp", "-o", tmp_path / "main")
-    assert any(text.startswith("libstdc++6 (>= ") for text in guest_packages._libraries({"main": tmp_path / "main"}))
+    assert any(text.startswith("libstdc++6 (>= ") for text in package.libraries({"main": tmp_path / "main"}))
     library = {"lib/libvgc.so": installation.GUEST / "libvgc/build/libvgc.so"}
-    assert [text.split()[0] for text in guest_packages._libraries(library)] == ["libc6"]
+    assert [text.split()[0] for text in package.libraries(library)] == ["libc6"]
 
 
 def test_unit_and_rules_name_what_was_installed(tmp_path: Path) -> None:

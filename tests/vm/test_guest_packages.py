@@ -11,7 +11,9 @@ import pytest
 
 from tests.vm.harness import Guest
 from tests.vm.workbench import Workbench, needs_toolkit
-from tools import guest_packages, guest_wheel
+from tools import guest_wheel
+from tools.debs import guest as guest_packages
+from tools.debs.package import build
 
 pytestmark = pytest.mark.vm
 
@@ -27,7 +29,7 @@ def packages(development_guest: Guest, tmp_path: Path) -> Iterator[Guest]:
     """The guest with all packages installed."""
     described = guest_packages.packages()
     for package in described:
-        deb = guest_packages.build(package, tmp_path)
+        deb = build(package, tmp_path)
         development_guest.put(deb, f"/tmp/debs/{deb.name}")
     database = "/var/lib/dpkg"
     development_guest.run(

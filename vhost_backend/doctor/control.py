@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import resource
+import shutil
 from collections.abc import Iterator
 from typing import Final
 
+from vhost_backend.doctor import remedies
 from vhost_backend.doctor.finding import Finding
 
 _MODULES: Final = {"msgpack": "msgpack", "msgspec": "msgspec", "cryptography": "cryptography"}
@@ -19,12 +21,12 @@ def examine() -> Iterator[Finding]:
     for module, package in _MODULES.items():
         found = importlib.util.find_spec(module) is not None
         text = "found" if found else "missing"
-        yield Finding(f"Python module {module} (control system)", found, text, f"pip install {package}")
-    centre = importlib.util.find_spec("aiohttp") is not None
+        yield Finding(f"Python module {module} (control system)", found, text, remedies.module(package))
+    centre = importlib.util.find_spec("aiohttp") is not None or shutil.which("vgc-control-center") is not None
     text = (
         "its server can run here" if centre else "its server cannot run here, daemons can be controlled from elsewhere"
     )
-    yield Finding("control centre", centre, text, "pip install 'virtio-gpu-compute[control]'", optional=True)
+    yield Finding("control centre", centre, text, remedies.centre(), optional=True)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = hard == resource.RLIM_INFINITY or hard >= MIN_FILES
     shown = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from vhost_backend.cgroups import weights
 from vhost_backend.cores import lists
 from vhost_backend.doctor import control as control_doctor
 from vhost_backend.doctor import gpu as gpu_doctor
+from vhost_backend.doctor import remedies
 from vhost_backend.doctor.finding import Finding
 from vhost_backend.errors import HostError
 from vhost_backend.sandbox import build, launch, spawn
@@ -34,7 +36,6 @@ _MODULES: Final = {
 }
 _BUILT: Final = {"virtio_proto._vring": "rings", "vhost_backend._dataplane": "data plane"}
 _PRECOMPILE_HINT: Final = "python -m vhost_backend.engines.cpu.precompile"
-_BUILD_HINT: Final = "make build"
 _PROBE_S: Final = 60
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  looked at, never written
 
@@ -42,10 +43,10 @@ _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  looked at, never written
 def _modules() -> Iterator[Finding]:
     for module, package in _MODULES.items():
         found = importlib.util.find_spec(module) is not None
-        yield Finding(f"Python module {module}", found, "found" if found else "missing", f"pip install {package}")
+        yield Finding(f"Python module {module}", found, "found" if found else "missing", remedies.module(package))
     for module, what in _BUILT.items():
         found = importlib.util.find_spec(module) is not None
-        yield Finding(f"compiled module {module}", found, what if found else "not built", _BUILD_HINT)
+        yield Finding(f"compiled module {module}", found, what if found else "not built", remedies.part())
 
 
 def _python() -> Iterator[Finding]:
@@ -60,12 +61,13 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    yield Finding("CPU engine's compiler", COMPILER.exists(), str(COMPILER), _BUILD_HINT)
+    yield Finding("CPU engine's compiler", COMPILER.exists(), str(COMPILER), remedies.part())
     names = ("clang-19", "clang", "cc", "gcc")
     found = next((path for name in names if (path := shutil.which(name))), None)
     hint = "apt-get install clang-19 llvm-19-dev libclang-19-dev liblld-19-dev lld-19 zlib1g-dev libzstd-dev"
     yield from _headers()
-    yield Finding("C compiler (to build with)", found is not None, found or "none", hint, optional=True)
+    if not remedies.package():
+        yield Finding("C compiler (to build with)", found is not None, found or "none", hint, optional=True)
 
 
 def _headers() -> Iterator[Finding]:
@@ -82,7 +84,7 @@ def _headers() -> Iterator[Finding]:
         yield Finding(name, ok=True, text=", ".join(map(str, folders)), hint=host_headers.HINT)
     faults = [f"{one.path.stem}: {one.fault}" for one in toolchain.made_preludes() if one.fault]
     text = "; ".join(faults) or "whole, and of these headers"
-    hint = f"rm -r {COMPILER.parent / preludes.FOLDER} && make build, or install the package again"
+    hint = f"rm -r {COMPILER.parent / preludes.FOLDER} && {remedies.part()}"
     yield Finding("precompiled headers", not faults, text, hint, optional=True)
     libraries = cccl.cccl()
     text = "none; programs for the CPU engine cannot include them"
@@ -103,21 +105,23 @@ def _builtins() -> Iterator[Finding]:
 
     name, own, openblas = "built-in functions", library.library(), library.openblas()
     if own is None:
-        yield Finding(name, ok=False, text="not built: the engine 'cpu' has none", hint=_BUILD_HINT, optional=True)
+        yield Finding(name, ok=False, text="not built: the engine 'cpu' has none", hint=remedies.part(), optional=True)
         return
     try:
         ctypes.CDLL(str(own))
     except OSError as error:
-        yield Finding(name, ok=False, text=str(error), hint="apt-get install libhwy1, or make build", optional=True)
+        yield Finding(
+            name, ok=False, text=str(error), hint=f"apt-get install libhwy1, or {remedies.part()}", optional=True
+        )
         return
     yield Finding(name, ok=True, text=f"for {own.parent.name}", optional=True)
     text = "none: matrices cannot be multiplied" if openblas is None else str(openblas)
-    yield Finding("OpenBLAS of these", openblas is not None, text, "pip install scipy-openblas64", optional=True)
+    yield Finding("OpenBLAS of these", openblas is not None, text, remedies.module("scipy-openblas64"), optional=True)
 
 
 def _sandbox() -> Iterator[Finding]:
     launcher = build.LAUNCHER
-    yield Finding("sandbox launcher", launcher.exists(), str(launcher), _BUILD_HINT)
+    yield Finding("sandbox launcher", launcher.exists(), str(launcher), remedies.part())
     if launcher.exists():
         missing = launch.missing_feature()
         text = "namespaces and seccomp work" if missing is None else str(missing)
@@ -223,4 +227,5 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
 def examine() -> Iterator[Finding]:
     """Runs all checks in order; takes a second or two."""
     for check in CHECKS:
-        yield from check()
+        for finding in check():
+            yield replace(finding, hint=remedies.of_debian(finding.hint))

@@ -18,7 +18,7 @@ class Library
     explicit Library(const std::string &top)
     {
         const std::string own = top + "/lib64/libvgc.so";
-        handle = dlopen(exists(own) ? own.c_str() : "libvgc.so", RTLD_NOW);
+        handle = dlopen(exists(own) ? own.c_str() : "libvgc.so.1", RTLD_NOW);
         if (handle == nullptr)
             fail(std::string("--check needs libvgc.so: ") + dlerror());
     }

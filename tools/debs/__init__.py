@@ -1,0 +1,1 @@
+"""``make deb``: Debian packages of hosts and guests, in build/packages/."""
