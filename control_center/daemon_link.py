@@ -104,11 +104,10 @@ class Connection:
                 self._given_up.add(number)
 
     async def close(self) -> None:
-        """Ends the connection; requests that wait for answers fail."""
+        """Ends the connection; requests that wait for answers fail. Has ended it also if the caller is cancelled meanwhile."""
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
         self._end("the connection was closed")
+        await asyncio.wait([self._task])  # whose own cancellation is none of the caller's
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 

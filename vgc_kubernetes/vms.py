@@ -60,7 +60,7 @@ async def connected(address: Address, shape: DeviceShape, engine: Engine) -> Asy
     try:
         yield Vms(connection, shape, engine)
     finally:
-        await asyncio.shield(connection.close())  # which ends even if its caller is cancelled, without telling it
+        await connection.close()
 
 
 class Vms:

@@ -14,7 +14,6 @@ import pytest
 from control_center.address import UnixAddress
 from control_center.errors import RefusedError, UnreachableError
 from vgc_kubernetes import reconciler as module
-from vgc_kubernetes import vms
 from vgc_kubernetes.allocations import Allocation, allocations, vm_name
 from vgc_kubernetes.device_folders import DeviceFolders
 from vgc_kubernetes.errors import KubeletError, RequestError
@@ -26,7 +25,7 @@ from vgc_kubernetes.protos.pod_resources_pb2 import (
     PodResources,
 )
 from vgc_kubernetes.reconciler import Reconciler, Terms
-from vgc_kubernetes.terms import ELEMENTS, DeviceShape, memory_resource
+from vgc_kubernetes.terms import ELEMENTS, memory_resource
 from vgc_kubernetes.vms import Offer, OwnVm
 
 MIB: Final = 1 << 20
@@ -213,36 +212,6 @@ def test_refusal_of_the_daemon_takes_no_devices_from_the_kubelet(rig: Rig) -> No
     rig.vms.fails = True
     rig.reconcile()
     assert rig.reconciler.offer.value == Offer(8, 1024 * MIB)
-
-
-def test_end_of_the_plugin_is_not_lost_while_a_connection_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class SlowConnection:
-        def __init__(self) -> None:
-            self.closing = asyncio.Event()
-
-        async def close(self) -> None:
-            self.closing.set()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-
-    async def run() -> None:
-        connection = SlowConnection()
-
-        async def connect(_address: UnixAddress) -> SlowConnection:
-            return connection
-
-        async def use() -> None:
-            async with vms.connected(UnixAddress(Path("/control")), DeviceShape(), "cpu"):
-                pass
-
-        monkeypatch.setattr("control_center.daemon_link.connect", connect)
-        user = asyncio.create_task(use())
-        await connection.closing.wait()
-        user.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await user
-
-    asyncio.run(run())
 
 
 def test_container_that_starts_is_told_that_the_daemon_does_not_answer(rig: Rig) -> None:
