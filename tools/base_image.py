@@ -7,8 +7,10 @@ only when this file or `tools.debian` changes.
 from __future__ import annotations
 
 import lzma
+import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,8 @@ from tools import debian, ext4
 from tools.common import cache_folder, digest_of, locked, say
 
 SUITE: Final = "trixie"
+KEPT_S: Final = 7 * 24 * 3600
+"""Time that an image which is not used any more stays: other working trees may use it."""
 KERNEL: Final = "linux-image-cloud-amd64"
 PACKAGES: Final = (
     "busybox-static",
@@ -79,8 +83,10 @@ def folder(base: Base = RUNTIME) -> Path:
         if not built.exists():
             say(f"building the guest's {base.name} image from Debian {SUITE}")
             for old in cache_folder().glob(f"{base.name}-*"):
-                shutil.rmtree(old)
+                if time.time() - old.stat().st_mtime > KEPT_S:
+                    shutil.rmtree(old)
             _build(base, built)
+        os.utime(built)
     return built
 
 
