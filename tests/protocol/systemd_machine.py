@@ -36,7 +36,7 @@ _CONTROLLERS: Final = ("cpu", "memory", "pids")
 _TARGETS: Final = ("sysinit", "basic", "sockets", "network-online", "multi-user", "default", "shutdown")
 _INSTALLED_UNITS: Final = "/usr/lib/systemd/system"
 _PROGRAMS: Final = ("vgcd", "vgcctl", "vgc-control-center")
-_OTHERS: Final = ("vgcd.slice/vgcd-vms.service",)
+_OTHERS: Final = tuple(f"vgcd.slice/vgcd-vms.service{name}" for name in ("", "/.control", "/idle"))
 _NAMESPACES: Final = ("--pid", "--mount", "--ipc", "--uts", "--net", "--cgroup")
 
 
