@@ -14,7 +14,13 @@ def main() -> int:
     try:
         from vgc_libvirt import cli
     except ModuleNotFoundError as error:
-        install = "pip install 'virtio-gpu-compute[libvirt]'"
+        from vhost_backend.doctor import remedies
+
+        install = (
+            "apt-get install python3-libvirt python3-lxml"
+            if remedies.package()
+            else "pip install 'virtio-gpu-compute[libvirt]'"
+        )
         sys.stderr.write(f"vgc-libvirt: the Python package {error.name} is not installed ({install})\n")
         return MISSING
     return cli.main()

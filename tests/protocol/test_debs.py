@@ -62,6 +62,9 @@ def test_installed_daemon_serves_and_its_doctor_names_packages(machine: SystemdM
         machine.systemctl("restart")
         link.refresh()
         assert link._space.generation == 1
+    assert "apt-get install python3-libvirt python3-lxml" in machine.run(
+        "sh", "-c", "vgc-libvirt xml a 2>&1", check=False
+    )
     said = machine.run("vgcd", "doctor", check=False)
     assert "nothing is missing that vgcd needs" in said
     assert "pip" not in said.split()

@@ -1,7 +1,7 @@
 """Packages of hosts.
 
 ======================  ==========================================================================
-``vgcd``                the daemon and its units, user and folders; all that the software GPU needs
+``vgcd``                the daemon and its units, user and folders; all that the software GPU needs; ``vgc-libvirt``
 ``vgc-control-center``  the control centre, its unit, and ``vgcctl``
 ======================  ==========================================================================
 
@@ -39,9 +39,15 @@ BUNDLED: Final = {
 HEADERS: Final = ("libclang-common-19-dev", "g++", "libc6-dev")
 """Headers of the programs that the software GPU compiles."""
 SORTING: Final = "libhwy1 | libhwy1t64"
-PACKAGES: Final = {DAEMON: ("vhost_backend", "virtio_proto", "kernels"), CENTRE: ("control_center", "virtio_proto")}
+PACKAGES: Final = {
+    DAEMON: ("vhost_backend", "virtio_proto", "kernels", "vgc_libvirt", "control_center"),
+    CENTRE: ("control_center", "virtio_proto"),
+}
+"""The first has the second's as far as ``vgc-libvirt`` asks the daemon by it."""
+LIBVIRT: Final = ("python3-libvirt", "python3-lxml")
+"""Packages of Debian that ``vgc-libvirt`` needs, on hosts with libvirt."""
 COMMANDS: Final = {
-    DAEMON: {"vgcd": "vhost_backend.entry"},
+    DAEMON: {"vgcd": "vhost_backend.entry", "vgc-libvirt": "vgc_libvirt.entry"},
     CENTRE: {"vgcctl": "control_center.cli", "vgc-control-center": "control_center.server"},
 }
 COMMAND: Final = """#!/usr/bin/python3
@@ -66,6 +72,7 @@ README: Final = """vgcd for Debian
 
 The daemon runs as the user vgcd, by the configuration /etc/vgcd/vgcd.yaml, which names no VM at first. `vgcd doctor`
 says what this host lacks. QEMU 10.2 or later is needed, which Debian 12 has in no suite but backports.
+`vgc-libvirt` gives domains of libvirt their devices; it needs {libvirt}.
 
 Python packages that Debian has in the version that vgcd needs are dependencies: {debian}.
 Debian has the following in an older version, or not at all. They are in /usr/lib/vgcd, which no other program sees:
@@ -115,7 +122,9 @@ def packages() -> list[Package]:
 def _daemon() -> Package:
     files = _program(DAEMON) | _units("vgcd.service", "vgcd@.service", "vgcd-vms.service")
     files |= _units("vgcd-vm@.socket", "vgcd-control.socket")
-    readme = README.format(debian=", ".join(DEBIAN_PYTHON), bundled=", ".join(BUNDLED[DAEMON]))
+    readme = README.format(
+        debian=", ".join(DEBIAN_PYTHON), bundled=", ".join(BUNDLED[DAEMON]), libvirt=" and ".join(LIBVIRT)
+    )
     files |= {
         "etc/vgcd/vgcd.yaml": UNITS / "vgcd.yaml",
         "usr/lib/sysusers.d/vgcd.conf": UNITS / "sysusers.d" / "vgcd.conf",
@@ -132,7 +141,10 @@ def _daemon() -> Package:
         [*_python(), *HEADERS, SORTING, "systemd", *libraries(files)],
         files,
         section="admin",
-        fields=(f"Recommends: {CENTRE}", "Suggests: qemu-system-x86 (>= 10.2), libvirt-daemon-system"),
+        fields=(
+            f"Recommends: {', '.join((CENTRE, *LIBVIRT))}",
+            "Suggests: qemu-system-x86 (>= 10.2), libvirt-daemon-system",
+        ),
         scripts=[
             ("postinst", CONFIGURE.format(name=DAEMON, unit="vgcd.service", folders=FOLDERS)),
             ("prerm", STOP.format(name=DAEMON, units="vgcd.service")),
