@@ -40,7 +40,10 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_control_frames.py",
     "tests/unit/test_control_selector.py",
     "tests/unit/test_control_versions.py",
+    "tests/unit/test_daemon_link.py",
     "tests/unit/test_keeper.py",
+    "tests/unit/test_kubernetes*.py",
+    "tests/unit/test_libvirt*.py",
     "tests/unit/test_load_*.py",
     "tests/unit/test_recorder*.py",
     "tests/unit/test_vgcctl*.py",
@@ -59,6 +62,9 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_guest_cudnn.py",
     "tests/unit/test_guest_exec.py",
     "tests/unit/test_mynvcc*.py",
+    "tests/protocol/test_debs.py",
+    "tests/protocol/test_device_plugin.py",
+    "tests/protocol/test_hook_sidecar.py",
     "tests/protocol/test_cuda_bindings.py",
     "tests/protocol/test_cuda_libraries.py",
     "tests/protocol/test_cuda_libraries_by_name.py",
@@ -85,7 +91,7 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_cudart_streams.py",
     "tests/protocol/test_shadow_programs.py",
 )
-"""Tests that use no C code of ours, or clang or NVIDIA's compilers, which do not run with preloaded sanitizers."""
+"""Tests that use no C code of ours that others do not use, or clang or NVIDIA's compilers, which do not run with preloaded sanitizers."""
 
 DEFAULT_TESTS: Final = (
     *("-p", "tests.passed", f"--record-passed={PASSED}"),
