@@ -20,6 +20,7 @@ from vgc_libvirt.domain import Domain
 from vgc_libvirt.errors import DomainError, LibvirtError
 from vgc_libvirt.finding import Finding
 from vgc_libvirt.status import DomainState
+from vgc_libvirt.vms import Vms
 from vhost_backend.errors import VgcError
 from virtio_proto.version import VERSION
 
@@ -52,20 +53,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"vgc-libvirt {VERSION}")
+    uri = os.environ.get("LIBVIRT_DEFAULT_URI") or DEFAULT_URI
+    _add_common(parser, uri)
+    parser.set_defaults(config=vms.DEFAULT_CONFIG, connect=uri)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--config",
-        type=Path,
-        default=vms.DEFAULT_CONFIG,
-        metavar="FILE",
-        help="vgcd's configuration (default: %(default)s)",
-    )
-    common.add_argument(
-        "--connect",
-        default=os.environ.get("LIBVIRT_DEFAULT_URI", DEFAULT_URI),
-        metavar="URI",
-        help="libvirt to speak to, as with virsh (default: %(default)s)",
-    )
+    _add_common(common, uri)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     xml = commands.add_parser("xml", parents=[common], help="print the parts that a domain needs")
     xml.add_argument("vms", nargs="+", metavar="VM", help="VM of vgcd")
@@ -76,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         change = commands.add_parser(name, parents=[common], help=text)
         change.add_argument("domain", metavar="DOMAIN", help="domain of libvirt, or a file")
-        change.add_argument("vms", nargs="*", metavar="VM", help="VM of vgcd (default: the domain's name)")
+        change.add_argument("vms", nargs="*", default=[], metavar="VM", help="VM of vgcd (default: the domain's name)")
         change.add_argument(
             "--live",
             action="store_true",
@@ -86,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         change.set_defaults(command=act)
     check = commands.add_parser("check", parents=[common], help="say what is wrong with domains before they start")
     check.add_argument(
-        "domains", nargs="*", metavar="DOMAIN", help="domains or files (default: all that have a device)"
+        "domains", nargs="*", default=[], metavar="DOMAIN", help="domains or files (default: all that have a device)"
     )
     check.set_defaults(command=_check)
     state = commands.add_parser("status", parents=[common], help="show domains beside the VMs of vgcd")
@@ -95,6 +87,24 @@ def _parser() -> argparse.ArgumentParser:
     files.add_argument("--remove", action="store_true", help="zero and remove those that no process uses (as root)")
     files.set_defaults(command=_regions)
     return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, uri: str) -> None:
+    """Adds options that may stand before the command and after it; one that is absent leaves the value alone."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help=f"vgcd's configuration (default: {vms.DEFAULT_CONFIG})",
+    )
+    parser.add_argument(
+        "-c",
+        "--connect",
+        default=argparse.SUPPRESS,
+        metavar="URI",
+        help=f"libvirt to speak to, as with virsh (default: {uri})",
+    )
 
 
 def _is_file(target: str) -> bool:
@@ -109,40 +119,67 @@ def _read(target: str) -> Domain:
     return found
 
 
+def _write(target: str, text: str) -> None:
+    """:raise DomainError: the file cannot be written."""
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DomainError(f"{target} cannot be written: {error.strerror}; allowed: a file that is writable") from None
+
+
 def _xml(arguments: argparse.Namespace) -> int:
     sys.stdout.write(domain.parts(vms.load(arguments.config).chosen(arguments.vms)))
     return 0
 
 
 def _attach(arguments: argparse.Namespace) -> int:
+    _check_in_place(arguments)
     if arguments.live:
         return _change_live(arguments, live.attach)
     return _change(
-        arguments, Domain.attach, "the device is there from the next start on: virsh shutdown, then virsh start"
+        arguments, _attach_to, "the device is there from the next start on: virsh shutdown, then virsh start"
     )
 
 
 def _detach(arguments: argparse.Namespace) -> int:
+    _check_in_place(arguments)
     if arguments.live:
         return _change_live(arguments, live.detach)
-    return _change(arguments, Domain.detach, "the device stays until it has ended")
+    return _change(arguments, _detach_from, "the device stays until it has ended")
 
 
-def _change(arguments: argparse.Namespace, change: Callable[[Domain, Device], None], later: str) -> int:
+def _check_in_place(arguments: argparse.Namespace) -> None:
+    """:raise DomainError: ``--in-place`` with something else than a file."""
+    if arguments.in_place and (arguments.domain == "-" or not _is_file(arguments.domain)):
+        target = "stdin" if arguments.domain == "-" else f"the domain {arguments.domain}"
+        raise DomainError(f"{target} is no file; allowed with --in-place: a path with a slash or ending in .xml")
+
+
+def _attach_to(found: Domain, known: Vms, names: Sequence[str]) -> None:
+    for device in known.chosen(names):
+        found.attach(device)
+
+
+def _detach_from(found: Domain, known: Vms, names: Sequence[str]) -> None:
+    """Removes devices, also of VMs that the configuration has lost."""
+    for name in names:
+        left = None if known.has(name) else found.left_over(name)
+        found.detach(known.device(name) if left is None else left)
+
+
+def _change(arguments: argparse.Namespace, change: Callable[[Domain, Vms, Sequence[str]], None], later: str) -> int:
     known = vms.load(arguments.config)
     if _is_file(arguments.domain):
         found = _read(arguments.domain)
-        for device in known.chosen(arguments.vms or [found.name]):
-            change(found, device)
-        if arguments.in_place and arguments.domain != "-":
-            Path(arguments.domain).write_text(found.text(), encoding="utf-8")
+        change(found, known, arguments.vms or [found.name])
+        if arguments.in_place:
+            _write(arguments.domain, found.text())
         else:
             sys.stdout.write(found.text())
         return 0
     with connected(arguments.connect) as hypervisor:
         found = hypervisor.definition(arguments.domain)
-        for device in known.chosen(arguments.vms or [found.name]):
-            change(found, device)
+        change(found, known, arguments.vms or [found.name])
         hypervisor.define(found)
         if hypervisor.is_running(arguments.domain):
             print(f"{arguments.domain} runs: {later}")
@@ -201,7 +238,7 @@ def _regions(arguments: argparse.Namespace) -> int:
         else:
             print(file)
     if not files:
-        print("no VM has a region file")
+        print("no region file of a VM is there")
     return 0
 
 
@@ -209,8 +246,15 @@ def _told(found: Sequence[Finding], domains: int) -> int:
     for finding in found:
         print(finding)
     errors = sum(not finding.is_warning for finding in found)
-    print(f"{domains} domains checked: {f'{errors} errors' if errors else 'nothing is wrong'}")
+    if domains:
+        print(f"{_counted(domains, 'domain')} checked: {_counted(errors, 'error') if errors else 'nothing is wrong'}")
+    else:
+        print("no domain has a device of vgcd: `vgc-libvirt attach` adds one")
     return 1 if errors else 0
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -218,7 +262,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.command(arguments)
+        sys.stdout.flush()
         return code
+    except BrokenPipeError:  # the reader of our output has ended, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"vgc-libvirt: {error}", file=sys.stderr)
+        return 1
     except VgcError as error:
         for line in str(error).splitlines():
             print(f"vgc-libvirt: {line}", file=sys.stderr)

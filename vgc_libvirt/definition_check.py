@@ -194,7 +194,7 @@ def _against_vgcd(one: Found, regions: Sequence[Region], by_socket: Mapping[Path
         sockets = ", ".join(map(str, by_socket)) or "none"
         yield (
             f"device {one.device.id!r}: no VM of vgcd has the socket {one.socket}; its sockets: {sockets}",
-            "name it in vgcd's configuration",
+            "name it in vgcd's configuration, or remove the device: `vgc-libvirt detach DOMAIN VM`",
         )
         return
     queues = one.device.number("num_vqs")

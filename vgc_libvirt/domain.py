@@ -195,6 +195,17 @@ class Domain:
         if line is not None and len(line) == 0:
             _remove(line)
 
+    def left_over(self, vm: str) -> Device | None:
+        """Finds the device of a VM that the configuration has lost, by the id that `attach` gives it; None if the domain has no such device.
+
+        Its ``<shmem>`` cannot be told from others: `detach` leaves it where it is.
+        """
+        for found in self.devices():
+            device = Device(vm, found.socket, 0, 0) if found.socket is not None else None
+            if device is not None and found.device.id == device.id:
+                return device
+        return None
+
     def sockets(self) -> str:
         """Sockets of the compute devices, for messages."""
         return ", ".join(str(found.socket) for found in self.devices() if found.socket is not None) or "none"

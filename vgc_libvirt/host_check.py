@@ -64,7 +64,7 @@ def _socket(device: Device, host: Host) -> Iterator[_Row]:
     except FileNotFoundError:
         yield (
             f"VM {device.vm}: there is no socket {path}: vgcd does not run, or does not serve the VM",
-            "systemctl start vgcd; vgcctl vm list",
+            "systemctl start vgcd, or systemctl reload vgcd if the configuration has changed; vgcctl vm list",
         )
         return
     except OSError as error:

@@ -15,7 +15,7 @@ from vgc_libvirt.device import Device
 from vgc_libvirt.domain import Domain
 from virtio_proto.control.verbs.hosts import Topology
 
-COLUMNS: Final = ("domain", "state", "vm", "socket", "region", "engine", "problem")
+COLUMNS: Final = ("domain", "state", "vm", "socket", "region", "device", "problem")
 _NONE: Final = "-"
 
 

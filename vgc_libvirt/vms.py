@@ -29,6 +29,9 @@ class Vms:
         """Devices of all VMs whose sockets have paths."""
         return [device_of(vm) for vm in self.vms if vm.socket is not None]
 
+    def has(self, name: str) -> bool:
+        return any(vm.name == name for vm in self.vms)
+
     def device(self, name: str) -> Device:
         """Device of the VM `name`.
 
@@ -54,8 +57,10 @@ class Vms:
 def load(file: Path) -> Vms:
     """Reads the configuration, and the VMs that ``vgcctl vm add --persist`` has added, if this user may read them.
 
-    :raise ConfigError: one of the two is wrong.
+    :raise ConfigError: one of the two is wrong, or there is no such file.
     """
+    if not file.exists():
+        raise ConfigError([f"there is no {file}; allowed: vgcd's configuration, there or named by --config"])
     config = configuration.load(file)
     stored = VmStore(state_folder(config, os.environ)).load() if _is_readable(state_folder(config, os.environ)) else {}
     roll = Roll(config, {name: AddedVm(settings, persists=True) for name, settings in stored.items()})

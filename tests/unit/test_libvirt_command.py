@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +77,7 @@ def test_findings_are_printed_and_are_the_exit_code(
     assert out == [
         f"error: {file}: it has no device of vgcd",
         "  to mend it: `vgc-libvirt attach` adds one",
-        "1 domains checked: 1 errors",
+        "1 domain checked: 1 error",
     ]
 
 
@@ -93,6 +95,72 @@ def test_what_is_wrong_with_words_is_told(
 ) -> None:
     assert run(*words, config=config) == 2
     assert message in capsys.readouterr().err
+
+
+def test_options_may_stand_before_the_command(file: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--config", str(config), "attach", str(file)]) == 0
+    assert "/run/vgcd/web1.sock" in capsys.readouterr().out
+    assert cli.main(["--config", str(config), "-c", "test:///default", "check"]) == 0
+
+
+def test_a_domain_is_all_that_attach_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["attach"])
+    assert capsys.readouterr().err.endswith("the following arguments are required: DOMAIN\n")
+
+
+@pytest.mark.parametrize("option", ["attach", "detach"])
+@pytest.mark.parametrize(("target", "name"), [("-", "stdin"), ("web1", "the domain web1")])
+def test_only_files_are_changed_in_place(
+    option: str, target: str, name: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(option, target, "--in-place", "--connect", "test:///default", config=config) == 2
+    said = f"vgc-libvirt: {name} is no file; allowed with --in-place: a path with a slash or ending in .xml\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_that_cannot_be_written_is_told(
+    file: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert run("attach", file, "--in-place", config=config) == 2
+    assert "web1.xml cannot be written: No space left on device; allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("output", "code"), [("/dev/full", 1), ("pipe", 0)])
+def test_output_that_nobody_takes_is_no_traceback(output: str, code: int, config: Path) -> None:
+    words = [sys.executable, "-m", "vgc_libvirt.entry", "xml", "web1", "--config", str(config)]
+    if output == "pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(output, os.O_WRONLY)
+    done = subprocess.run(words, check=False, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    said = "" if output == "pipe" else "vgc-libvirt: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_a_vm_that_the_configuration_has_lost_is_detached(
+    file: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("attach", file, "web1", "web2", "--in-place", config=config) == 0
+    config.write_text("vms: {web1: {socket: /run/vgcd/web1.sock}}")
+    assert run("check", file, config=config) == 1
+    assert "or remove the device: `vgc-libvirt detach DOMAIN VM`" in capsys.readouterr().out
+    assert run("detach", file, "web2", "--in-place", config=config) == 0
+    assert [str(found.socket) for found in domain(file.read_text()).devices()] == ["/run/vgcd/web1.sock"]
+    assert len(domain(file.read_text()).regions()) == 1
+    assert run("detach", file, "web2", config=config) == 2
+    assert "has no VM 'web2'; its VMs: web1" in capsys.readouterr().err
+
+
+def test_a_missing_configuration_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("xml", "a", config=tmp_path / "none.yaml") == 2
+    assert "none.yaml; allowed: vgcd's configuration, there or named by --config" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -129,7 +197,7 @@ def test_domains_without_a_device_are_not_checked_unless_they_are_named(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("check", "--connect", "test:///default", config=config) == 0
-    assert capsys.readouterr().out == "0 domains checked: nothing is wrong\n"
+    assert capsys.readouterr().out == "no domain has a device of vgcd: `vgc-libvirt attach` adds one\n"
     assert run("check", "test", "--connect", "test:///default", config=config) == 1
     assert "error: domain test: its type is 'test'" in capsys.readouterr().out
 

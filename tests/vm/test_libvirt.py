@@ -288,7 +288,7 @@ def test_domains_and_vms_are_shown(
 ) -> None:
     assert vgc_libvirt(host, vgcd, "status") == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["domain", "state", "vm", "socket", "region", "engine", "problem"]
+    assert header.split() == ["domain", "state", "vm", "socket", "region", "device", "problem"]
     mine = next(row.split() for row in rows if row.startswith(spare.name()))
     assert mine[:3] == ["spare", "off", "three"]
     assert {row.split()[2] for row in rows} == {"one", "two", "three"}
