@@ -25,6 +25,7 @@ HOOK: Final = "onDefineDomain"
 CONTROL: Final = "unix:/run/vgcd/control.sock"
 FOLDERS: Final = Path("/run/vgcd/kubelet")
 KUBELET: Final = Path("/var/lib/kubelet")
+HOOKS: Final = Path("/var/run/kubevirt-hooks")
 QEMU_GROUP: Final = 107
 """Group of QEMU in KubeVirt's virt-launcher."""
 EXAMPLES: Final = """\
@@ -52,7 +53,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed: {low} to {high}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed: a number of {low} to {high}")
         return int(text)
 
     return parse
@@ -62,8 +63,8 @@ def daemon(text: str) -> address.UnixAddress:
     """Parser of the address of the node's own daemon."""
     try:
         found = address.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        found = None
     if not isinstance(found, address.UnixAddress):
         raise argparse.ArgumentTypeError(f"{text!r} is not a daemon of this node; allowed: unix:/absolute/path")
     return found
@@ -123,7 +124,12 @@ def arguments() -> argparse.ArgumentParser:
     )
     _add_shape(plugin)
     sidecar = verbs.add_parser("hook-sidecar", help="serve virt-launcher until its virtual machine has ended")
-    sidecar.add_argument("--folder", type=absolute, default=Path("/var/run/kubevirt-hooks"), help="of hooks' sockets")
+    sidecar.add_argument(
+        "--folder",
+        type=absolute,
+        default=HOOKS,
+        help=f"folder in which virt-launcher looks for sockets (default: {HOOKS})",
+    )
     _add_shape(sidecar)
     domain = verbs.add_parser("on-define-domain", help=f"print a domain with the device, as {HOOK} of KubeVirt's shim")
     _add_domain(domain)

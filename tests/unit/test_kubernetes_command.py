@@ -38,12 +38,13 @@ def test_sizes_that_are_not_allowed_are_named(text: str, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("option", "allowed"),
     [
-        ("--control=tcp:1", "is not an address of a daemon; allowed: unix:/absolute/path or tls://host:port"),
+        ("--control=tcp:1", "is not a daemon of this node; allowed: unix:/absolute/path"),
+        ("--control=/run/vgcd/control.sock", "is not a daemon of this node; allowed: unix:/absolute/path"),
         ("--control=tls://host:7071", "is not a daemon of this node; allowed: unix:/absolute/path"),
         ("--folders=run", "'run' is not allowed; allowed: an absolute path"),
-        ("--num-queues=65", "'65' is not allowed; allowed: 1 to 64"),
-        ("--group=qemu", "'qemu' is not allowed; allowed: 0 to 4294967294"),
-        ("--release-after=-1", "'-1' is not allowed; allowed: 0 to 86400"),
+        ("--num-queues=65", "'65' is not allowed; allowed: a number of 1 to 64"),
+        ("--group=qemu", "'qemu' is not allowed; allowed: a number of 0 to 4294967294"),
+        ("--release-after=-1", "'-1' is not allowed; allowed: a number of 0 to 86400"),
         ("--engine=null", "invalid choice: 'null'"),
     ],
 )
