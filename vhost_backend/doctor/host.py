@@ -172,7 +172,10 @@ def _cores() -> Iterator[Finding]:
 
 def _qemu() -> Iterator[Finding]:
     program = shutil.which(QEMU)
-    hint = f"QEMU 10.2 or later, for its {QEMU_DEVICE}; in a checkout, 'python -m tools.qemu' unpacks Debian's and says where"
+    hint = (
+        f"QEMU 10.2 or later, for its {QEMU_DEVICE} (Debian 13: apt-get install -t trixie-backports qemu-system-x86); in a"
+        " checkout, 'python -m tools.qemu' unpacks Debian's and says where"
+    )
     if program is None:
         yield Finding("QEMU", ok=False, text=f"no {QEMU} in PATH", hint=hint, optional=True)
         return
