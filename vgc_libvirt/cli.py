@@ -179,6 +179,8 @@ def _change(arguments: argparse.Namespace, change: Callable[[Domain, Vms, Sequen
         return 0
     with connected(arguments.connect) as hypervisor:
         found = hypervisor.definition(arguments.domain)
+        if not hypervisor.is_kept(arguments.domain):  # to define it would make it persistent
+            raise LibvirtError(f"{arguments.domain} is transient; allowed: a domain with a definition, or --live")
         change(found, known, arguments.vms or [found.name])
         hypervisor.define(found)
         if hypervisor.is_running(arguments.domain):

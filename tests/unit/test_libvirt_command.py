@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libvirt
 import pytest
 import yaml
 
@@ -216,3 +217,18 @@ def test_only_running_domains_are_changed_live(file: Path, config: Path, capsys:
     assert "web1.xml is a file; allowed with --live: the name of a running domain" in capsys.readouterr().err
     assert run("detach", "web1", "--live", "--connect", "test:///default", config=config) == 1
     assert "Domain not found" in capsys.readouterr().err
+
+
+def test_a_transient_domain_stays_transient(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    connection = libvirt.open("test:///default")  # its domains are there as long as one connection is
+    running = connection.createXML(
+        "<domain type='test'><name>web1</name><memory>65536</memory><os><type>hvm</type></os><devices/></domain>", 0
+    )
+    try:
+        assert run("attach", "web1", "--connect", "test:///default", config=config) == 1
+        assert not running.isPersistent()
+    finally:
+        running.destroy()
+        connection.close()
+    said = "vgc-libvirt: web1 is transient; allowed: a domain with a definition, or --live\n"
+    assert capsys.readouterr().err == said
