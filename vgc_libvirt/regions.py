@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -89,9 +91,11 @@ def remove(file: RegionFile) -> None:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
             raise RegionError(f"{file.path} is no plain file with one name; allowed: a file that QEMU has made")
-        _check_unused(file.path, [pid for pid in users(about) if pid != os.getpid()])  # of what is open here, as of now
-        _zero(descriptor, about.st_size)
-        _unlink(file.path, about)
+        with _aside(file.path, about):
+            _check_unused(
+                file.path, [pid for pid in users(about) if pid != os.getpid()]
+            )  # of what is open here, as of now
+            _zero(descriptor, about.st_size)
     finally:
         os.close(descriptor)
 
@@ -118,13 +122,39 @@ def _zero(descriptor: int, size_bytes: int) -> None:
     os.ftruncate(descriptor, 0)
 
 
-def _unlink(path: Path, about: os.stat_result) -> None:
+@contextlib.contextmanager
+def _aside(path: Path, about: os.stat_result) -> Iterator[None]:
+    """Takes a file's name away, so that no QEMU opens it meanwhile; removes the file, or gives the name back after an error.
+
+    :raise RegionError: the name is another file's by now, or cannot be given back.
+    """
+    name = f".vgc-{secrets.token_hex(8)}"
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not os.path.samestat(os.stat(path.name, dir_fd=folder, follow_symlinks=False), about):
-            raise RegionError(f"{path} is another file than a moment ago, and stays; its data was zeroed before")
-        os.unlink(path.name, dir_fd=folder)
-    except FileNotFoundError:
-        return
+        os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+        try:
+            _check_same(path, os.stat(name, dir_fd=folder, follow_symlinks=False), about)
+            yield
+        except BaseException:
+            _give_back(path, name, folder)
+            raise
+        os.unlink(name, dir_fd=folder)
+    except OSError as error:
+        raise RegionError(
+            f"{path} cannot be removed: {error.strerror}; allowed: a file that stays in its place"
+        ) from None
     finally:
         os.close(folder)
+
+
+def _check_same(path: Path, found: os.stat_result, about: os.stat_result) -> None:
+    if not os.path.samestat(found, about):
+        raise RegionError(f"{path} is another file than a moment ago, and stays")
+
+
+def _give_back(path: Path, name: str, folder: int) -> None:
+    try:
+        os.link(name, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        raise RegionError(f"{path.with_name(name)} was {path}, which it cannot be again: {error.strerror}") from None
+    os.unlink(name, dir_fd=folder)

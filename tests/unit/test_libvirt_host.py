@@ -229,6 +229,53 @@ def test_a_region_that_came_into_use_since_it_was_found_stays(tmp_path: Path) ->
     assert path.exists()
 
 
+def test_no_qemu_opens_a_region_while_it_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = left_over(tmp_path)
+    file, look, seen = the_file(path), regions.users, []
+
+    def users(about: os.stat_result) -> tuple[int, ...]:
+        seen.append(path.exists())
+        return look(about)
+
+    monkeypatch.setattr(regions, "users", users)
+    regions.remove(file)
+    assert seen == [False]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_region_in_use_stays_beside_the_one_that_has_its_name_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = left_over(tmp_path)
+    file = the_file(path)
+
+    def users(_about: os.stat_result) -> tuple[int, ...]:
+        path.write_text("of the next QEMU")
+        return (1,)
+
+    monkeypatch.setattr(regions, "users", users)
+    with pytest.raises(RegionError, match=rf"\.vgc-\w+ was {path}, which it cannot be again: File exists"):
+        regions.remove(file)
+    assert path.read_text() == "of the next QEMU"
+    (other,) = set(tmp_path.iterdir()) - {path}
+    assert other.read_bytes() == REGION
+
+
+def test_a_file_that_has_taken_a_regions_place_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = left_over(tmp_path)
+    file, rename = the_file(path), os.rename
+
+    def swapped(old: str, new: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        path.unlink()
+        path.write_text("kept")
+        rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "rename", swapped)
+    with pytest.raises(RegionError, match=f"{path} is another file than a moment ago, and stays"):
+        regions.remove(file)
+    assert [(one, one.read_text()) for one in tmp_path.iterdir()] == [(path, "kept")]
+
+
 def test_a_mapped_region_is_in_use(tmp_path: Path) -> None:
     import mmap
 
