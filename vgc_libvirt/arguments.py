@@ -15,6 +15,7 @@ from virtio_proto.yaml_values import SIZE_UNITS
 IMPLIED_KEYS: Final = {"-chardev": "backend", "-device": "driver", "-object": "qom-type"}
 """Options that are read here, with the key that the first word of a list stands for."""
 
+_MOST: Final = (1 << 64) - 1
 _ON: Final = frozenset({"on", "yes", "true", "y"})
 _OFF: Final = frozenset({"off", "no", "false", "n"})
 
@@ -50,19 +51,14 @@ class Option:
     def number(self, key: str) -> int | None:
         """Integer value of a key; None: the key is missing, or its value is no integer."""
         value = self.keys.get(key)
-        if isinstance(value, bool):
-            return None
-        try:
-            return int(str(value), 0)
-        except ValueError:
-            return None
+        return None if isinstance(value, bool) else number(str(value), 0)
 
     def size_bytes(self, key: str) -> int | None:
         """Size in bytes; None: the key is missing, or its value is no size of QEMU's."""
         text = str(self.keys.get(key, "")).strip().lower()
         unit = text[-1:] if text[-1:] in SIZE_UNITS and not text[-1:].isdigit() else ""
-        number = text.removesuffix(unit) if unit else text
-        return int(number) * SIZE_UNITS[unit] if number.isdecimal() else None
+        count = number(text.removesuffix(unit) if unit else text, 10)
+        return count * SIZE_UNITS[unit] if count is not None and count >= 0 else None
 
     def flag(self, key: str, *, default: bool) -> bool | None:
         """Truth value of a key; None: its value is no truth value."""
@@ -93,9 +89,21 @@ def _option(name: str, value: str | None, position: int) -> Option:
         return Option(name, {}, value, position, "QEMU takes no JSON for -chardev; allowed: a list of key=value")
     try:
         keys = json.loads(value)
+        json.dumps(keys, ensure_ascii=False).encode()  # no message could show half a character
+    except RecursionError:
+        return Option(name, {}, value, position, "the value is nested too deeply; allowed: an object of plain values")
     except ValueError as error:
         return Option(name, {}, value, position, f"the value is no JSON: {error}")
     return Option(name, keys, value, position)
+
+
+def number(text: str, base: int) -> int | None:
+    """Integer of at most 64 bits, written to `base` as for `int`; None: `text` has another value."""
+    try:
+        found = int(text, base)
+    except ValueError:
+        return None
+    return found if abs(found) <= _MOST else None
 
 
 def _key_values(implied: str, text: str) -> dict[str, str]:

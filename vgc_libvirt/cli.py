@@ -17,7 +17,7 @@ from vgc_libvirt import definition_check, domain, host_check, live, regions, sta
 from vgc_libvirt.connection import DEFAULT_URI, Hypervisor, connected
 from vgc_libvirt.device import Device
 from vgc_libvirt.domain import Domain
-from vgc_libvirt.errors import DomainError, LibvirtError
+from vgc_libvirt.errors import DomainError, LibvirtError, RegionError
 from vgc_libvirt.finding import Finding
 from vgc_libvirt.status import DomainState
 from vgc_libvirt.vms import Vms
@@ -119,14 +119,6 @@ def _read(target: str) -> Domain:
     return found
 
 
-def _write(target: str, text: str) -> None:
-    """:raise DomainError: the file cannot be written."""
-    try:
-        Path(target).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DomainError(f"{target} cannot be written: {error.strerror}; allowed: a file that is writable") from None
-
-
 def _xml(arguments: argparse.Namespace) -> int:
     sys.stdout.write(domain.parts(vms.load(arguments.config).chosen(arguments.vms)))
     return 0
@@ -173,14 +165,16 @@ def _change(arguments: argparse.Namespace, change: Callable[[Domain, Vms, Sequen
         found = _read(arguments.domain)
         change(found, known, arguments.vms or [found.name])
         if arguments.in_place:
-            _write(arguments.domain, found.text())
+            domain.write(found, Path(arguments.domain))
         else:
             sys.stdout.write(found.text())
         return 0
     with connected(arguments.connect) as hypervisor:
         found = hypervisor.definition(arguments.domain)
         if not hypervisor.is_kept(arguments.domain):  # to define it would make it persistent
-            raise LibvirtError(f"{arguments.domain} is transient; allowed: a domain with a definition, or --live")
+            raise LibvirtError(
+                f"{arguments.domain} is transient and has no definition; allowed: a domain that has one, or --live"
+            )
         change(found, known, arguments.vms or [found.name])
         hypervisor.define(found)
         if hypervisor.is_running(arguments.domain):
@@ -232,16 +226,23 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _regions(arguments: argparse.Namespace) -> int:
+    """Shows files of regions, and removes those left over: one that stays, say as it is a link of somebody's, keeps none of the others."""
     files = regions.found(vms.load(arguments.config).devices())
+    kept = 0
     for file in files:
-        if arguments.remove and not file.users:
-            regions.remove(file)
-            print(f"{file}: zeroed and removed")
-        else:
+        if not arguments.remove or file.users:
             print(file)
+            continue
+        try:
+            regions.remove(file)
+        except RegionError as error:
+            kept += 1
+            print(f"vgc-libvirt: {error}", file=sys.stderr)
+        else:
+            print(f"{file}: zeroed and removed")
     if not files:
         print("no region file of a VM is there")
-    return 0
+    return 1 if kept else 0
 
 
 def _told(found: Sequence[Finding], domains: int) -> int:

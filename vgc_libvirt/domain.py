@@ -5,7 +5,11 @@ Whatever is not the device's stays as it is written: order, comments, white spac
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +28,9 @@ _ARGUMENT: Final = f"{{{QEMU}}}arg"
 _ENVIRONMENT: Final = f"{{{QEMU}}}env"
 _ALLOWED: Final = "the XML of one domain, as `virsh dumpxml --inactive` prints it"
 _INDENT: Final = "  "
-_QUOTED: Final = re.compile(r"""(<\w+:arg value=)"([^"']*&quot;[^"']*)\"""")
+_QUOTED: Final = re.compile(r"""<!--.*?-->|<!\[CDATA\[.*?]]>|<\?.*?\?>|(<\w+:arg value=)"([^"']*)\"""", re.DOTALL)
+"""Arguments without apostrophes; and what may look as if it had some, but is text."""
+
 _UNITS: Final = {"": 1, "b": 1, "bytes": 1} | {
     f"{letter}{suffix}": (1000 if suffix == "b" else 1024) ** power
     for power, letter in enumerate("kmgtpe", 1)
@@ -78,13 +84,15 @@ class Domain:
         :raise DomainError: it is no XML, or no domain's.
         """
         data = text.encode() if isinstance(text, str) else text
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_blank_text=False)
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_blank_text=False, strip_cdata=False)
         try:
             root = etree.fromstring(data, parser)
         except (etree.XMLSyntaxError, ValueError) as error:
             raise DomainError(f"{source} is no XML: {error}; allowed: {_ALLOWED}") from None
+        if root.getroottree().docinfo.internalDTD is not None:
+            raise DomainError(f"{source} has a document type; allowed: {_ALLOWED}, without one")
         if root.tag != "domain":
-            raise DomainError(f"{source} has the root element <{root.tag}>; allowed: {_ALLOWED}")
+            raise DomainError(f"{source} has the root element <{root.tag:.40}>; allowed: {_ALLOWED}")
         if root.find("devices") is None or not root.findtext("name"):
             raise DomainError(f"{source} has no <name> or no <devices>; allowed: {_ALLOWED}")
         return cls(root, source, has_declaration=data.lstrip().startswith(b"<?xml"))
@@ -165,10 +173,7 @@ class Domain:
             devices = self._root.find("devices")
             assert devices is not None  # `parse` has looked
             _append(devices, _shmem(device))
-        line = self._root.find(_COMMAND_LINE)
-        if line is None:
-            line = etree.Element(_COMMAND_LINE, nsmap={"qemu": QEMU})
-            _append(self._root, line)
+        line = self._last_line()
         for value in device.command_line():
             _append(line, etree.Element(_ARGUMENT, value=value), before=_ENVIRONMENT)
 
@@ -191,9 +196,9 @@ class Domain:
         for shmem in list(self._root.iterfind("devices/shmem")):
             if device.shmem_name and shmem.get("name") == device.shmem_name:
                 _remove(shmem)
-        line = self._root.find(_COMMAND_LINE)
-        if line is not None and len(line) == 0:
-            _remove(line)
+        for line in self._root.findall(_COMMAND_LINE):
+            if len(line) == 0 and not (line.text or "").strip():
+                _remove(line)
 
     def left_over(self, vm: str) -> Device | None:
         """Finds the device of a VM that the configuration has lost, by the id that `attach` gives it; None if the domain has no such device.
@@ -233,6 +238,14 @@ class Domain:
                 f"{self.source} has a <shmem> named {device.shmem_name} already; allowed: a name that no other <shmem> has"
             )
 
+    def _last_line(self) -> etree._Element:
+        """Command line to which arguments are added, behind all others of the definition."""
+        lines = self._root.findall(_COMMAND_LINE)
+        if not lines:
+            lines = [etree.Element(_COMMAND_LINE, nsmap={"qemu": QEMU})]
+            _append(self._root, lines[0])
+        return next((line for line in reversed(lines) if line.find(_ARGUMENT) is not None), lines[0])
+
     def _arguments(self) -> list[etree._Element]:
         return [argument for line in self._root.iterfind(_COMMAND_LINE) for argument in line.iterfind(_ARGUMENT)]
 
@@ -252,7 +265,13 @@ def parts(devices: Sequence[Device]) -> str:
 
 def _readable(text: str) -> str:
     """XML in which arguments with quotes stand between apostrophes."""
-    return _QUOTED.sub(lambda found: f"{found[1]}'{found[2].replace('&quot;', chr(34))}'", text)
+    return _QUOTED.sub(_quoted, text)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    if found[1] is None or "&quot;" not in found[2]:
+        return found[0]
+    return f"{found[1]}'{found[2].replace('&quot;', chr(34))}'"
 
 
 def _region_of_shmem(shmem: etree._Element) -> Region:
@@ -277,7 +296,8 @@ def _region_of_option(device: Option, memory: Option | None) -> Region:
 
 def _size_bytes(number: str, unit: str) -> int | None:
     scale = _UNITS.get(unit.lower())
-    return int(number) * scale if scale is not None and number.strip().isdecimal() else None
+    count = arguments.number(number.strip(), 10)
+    return count * scale if scale is not None and count is not None and count >= 0 else None
 
 
 def _shmem(device: Device) -> etree._Element:
@@ -297,18 +317,23 @@ def _depth(element: etree._Element) -> int:
 
 
 def _append(parent: etree._Element, child: etree._Element, *, before: str = "", depth: int | None = None) -> None:
-    """Adds a child on a line of its own, behind its last sibling or `before` elements of that name; other text stays."""
+    """Adds a child on a line of its own; other text stays.
+
+    It is the last one, or with `before` the last of its name, or before all elements of that other name.
+    """
     level = _depth(parent) if depth is None else depth
     line = "\n" + _INDENT * level
     if len(parent) == 0:
-        parent.text, child.tail = line + _INDENT, line
+        parent.text, child.tail = (parent.text or "").rstrip() + line + _INDENT, line
         parent.append(child)
         return
-    following = [one for one in parent if before and one.tag == before]
-    if following:
-        child.tail = _separator(parent, line + _INDENT)
-        following[0].addprevious(child)
-        return
+    if before:
+        siblings = parent.findall(child.tag)
+        following = siblings[-1].getnext() if siblings else parent.find(before)
+        if following is not None:
+            child.tail = _separator(parent, line + _INDENT)
+            following.addprevious(child)
+            return
     last = parent[-1]
     child.tail = last.tail
     last.tail = _separator(parent, line + _INDENT)
@@ -347,3 +372,29 @@ def definitions(paths: Sequence[Path]) -> Iterator[Domain]:
             yield Domain.parse(path.read_bytes(), str(path))
         except OSError as error:
             raise DomainError(f"{path} cannot be read: {error.strerror}; allowed: {_ALLOWED}") from None
+
+
+def write(domain: Domain, path: Path) -> None:
+    """Replaces a file by a definition: it is the old one or the new one at all times, with the same owner and permissions.
+
+    :raise DomainError: the file cannot be written, and stays as it is.
+    """
+    target = path.resolve()
+    try:
+        about = target.stat()
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with contextlib.ExitStack() as undo:
+            undo.callback(Path(name).unlink)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+                if (os.fstat(descriptor).st_uid, os.fstat(descriptor).st_gid) != (about.st_uid, about.st_gid):
+                    os.fchown(descriptor, about.st_uid, about.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(about.st_mode))
+                written.write(domain.text())
+                written.flush()
+                os.fsync(descriptor)
+            Path(name).replace(target)
+            undo.pop_all()
+    except OSError as error:
+        raise DomainError(
+            f"{path} cannot be written: {error.strerror}; allowed: a file that this user may replace"
+        ) from None

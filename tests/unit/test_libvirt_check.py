@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -54,6 +55,30 @@ def test_attached_devices_have_no_findings() -> None:
 def test_a_device_that_a_person_has_written_well_has_no_findings() -> None:
     assert errors(by_hand()) == []
     assert errors(by_hand(BY_HAND.replace(",bus=pcie.0,addr=0x1e", ""), machine="pc-i440fx-7.2")) == []
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-1", "\u00b2"])
+def test_numbers_of_any_length_are_findings(number: str) -> None:
+    """Python does not print integers of thousands of digits."""
+    assert errors(by_hand(BY_HAND.replace("num_vqs=4", f"num_vqs={number}")))
+    assert errors(by_hand(memory=MEMORY.replace("64M", number)))
+    shmem = SHMEM.format(name="a", model="ivshmem-plain", size=number)
+    assert errors(attached(device()).replace("</devices>", f"{shmem}</devices>"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"driver":' + "[" * 100_000, "argument 7 of <qemu:commandline>, -device: the value is nested too deeply"),
+        (r'{"driver":"edu","id":"\ud800"}', "-device: the value is no JSON: .*surrogates not allowed"),
+        ('{"driver":' + "9" * 5000 + "}", "-device: the value is no JSON: Exceeds the limit"),
+    ],
+    ids=["depth", "surrogate", "digits"],
+)
+def test_json_that_cannot_be_read_or_shown_is_a_finding(line: str, message: str) -> None:
+    found = "\n".join(errors(by_hand(line)))
+    assert re.search(message, found)
+    assert found.encode()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +52,61 @@ def test_a_file_is_changed_in_place(file: Path, config: Path) -> None:
     assert run("check", file, config=config) == 0
     assert run("detach", file, "web1", "--in-place", config=config) == 0
     assert file.read_text() == domain(plain()).text()
+
+
+def test_a_file_that_cannot_be_written_stays_and_is_told(
+    file: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = file.read_bytes()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert run("attach", file, "--in-place", config=config) == 2
+    assert f"{file} cannot be written: No space left on device; allowed: a file" in capsys.readouterr().err
+    assert file.read_bytes() == before
+    assert sorted(file.parent.iterdir()) == [config, file]
+
+
+def test_a_file_that_is_changed_in_place_keeps_its_permissions_and_links_to_it(file: Path, config: Path) -> None:
+    file.chmod(0o640)
+    link = file.with_name("link.xml")
+    link.symlink_to(file)
+    assert run("attach", link, "web1", "--in-place", config=config) == 0
+    assert link.is_symlink()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert len(domain(file.read_text()).devices()) == 1
+
+
+def test_left_over_regions_are_removed_beside_one_that_stays(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder of everybody's, somebody may have put a link in the place of one."""
+    files = {name: tmp_path / name for name in ("a", "b", "c")}
+    rows = {name: {"socket": f"/run/{name}", "region_file": str(path)} for name, path in files.items()}
+    config.write_text(yaml.safe_dump({"state": "/nowhere", "vms": rows}))
+    files["a"].symlink_to("/etc/passwd")
+    files["b"].write_bytes(b"secret")
+    os.mkfifo(files["c"])
+    assert run("regions", "--remove", config=config) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith(f"b: {files['b']} is ")
+    assert told.out.endswith(", 6 bytes, left over: zeroed and removed\n")
+    assert [line.split()[1] for line in told.err.splitlines()] == [str(files["a"]), str(files["c"])]
+    assert not files["b"].exists()
+
+
+def test_a_domain_without_a_definition_gets_none(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+
+    text = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
+    with contextlib.closing(libvirt.open("test:///default")) as connection:  # its domains go with the last connection
+        transient = connection.createXML(text)
+        for command in ("attach", "detach"):
+            assert run(command, "web1", "--connect", "test:///default", config=config) == 1
+            said = capsys.readouterr().err
+            assert "web1 is transient and has no definition; allowed: a domain that has one, or --live" in said
+        assert not transient.isPersistent()
 
 
 def test_the_changed_definition_goes_to_standard_output(
@@ -123,10 +180,10 @@ def test_only_files_are_changed_in_place(
 def test_a_file_that_cannot_be_written_is_told(
     file: Path, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object, **__: object) -> int:
+    def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert run("attach", file, "--in-place", config=config) == 2
     assert "web1.xml cannot be written: No space left on device; allowed" in capsys.readouterr().err
 
@@ -217,18 +274,3 @@ def test_only_running_domains_are_changed_live(file: Path, config: Path, capsys:
     assert "web1.xml is a file; allowed with --live: the name of a running domain" in capsys.readouterr().err
     assert run("detach", "web1", "--live", "--connect", "test:///default", config=config) == 1
     assert "Domain not found" in capsys.readouterr().err
-
-
-def test_a_transient_domain_stays_transient(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    connection = libvirt.open("test:///default")  # its domains are there as long as one connection is
-    running = connection.createXML(
-        "<domain type='test'><name>web1</name><memory>65536</memory><os><type>hvm</type></os><devices/></domain>", 0
-    )
-    try:
-        assert run("attach", "web1", "--connect", "test:///default", config=config) == 1
-        assert not running.isPersistent()
-    finally:
-        running.destroy()
-        connection.close()
-    said = "vgc-libvirt: web1 is transient; allowed: a domain with a definition, or --live\n"
-    assert capsys.readouterr().err == said

@@ -12,6 +12,7 @@ from lxml import etree
 from tests.unit.libvirt_rig import Definition, definitions, device, devices, domain, is_valid, plain
 from vgc_libvirt import domain as definition
 from vgc_libvirt.device import Device, RegionKind
+from vgc_libvirt.domain import Domain
 from vgc_libvirt.errors import DomainError
 
 DEFINITIONS = list(definitions())
@@ -168,11 +169,36 @@ def test_what_is_no_domain_is_refused(text: str, message: str) -> None:
         domain(text)
 
 
-def test_entities_are_not_resolved(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    text = f'<!DOCTYPE domain [<!ENTITY x SYSTEM "file://{secret}">]>' + plain("<title>&x;</title>")
-    assert "secret" not in domain(text).text().replace(str(secret), "")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+def test_a_document_type_is_refused_and_its_entities_with_it(encoding: str) -> None:
+    head = f'<?xml version="1.0" encoding="{encoding}"?>'
+    text = head + '<!DOCTYPE domain [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + plain("<title>&x;</title>")
+    with pytest.raises(DomainError, match=r"has a document type; allowed: the XML of one domain.*, without one"):
+        Domain.parse(text.encode(encoding), "test.xml")
+
+
+def test_entities_that_grow_are_refused() -> None:
+    rows = ['<!ENTITY x0 "0123456789">', *(f'<!ENTITY x{n} "{f"&x{n - 1};" * 10}">' for n in range(1, 10))]
+    text = f"<!DOCTYPE domain [{''.join(rows)}]>" + plain('<title a="&x9;">&x9;</title>')
+    with pytest.raises(DomainError, match=r"is no XML|has a document type"):
+        domain(text)
+
+
+def test_arguments_go_behind_all_others_wherever_these_are() -> None:
+    """The first half of an option may stand before, and its value behind, what has no place there."""
+    body = (
+        '<qemu:commandline><qemu:arg value="-device"/></qemu:commandline>'
+        '<qemu:commandline><qemu:env name="A"/><qemu:arg value="edu"/><qemu:env name="B"/></qemu:commandline>'
+    )
+    after = domain(attached(plain(body), device()))
+    assert after.arguments() == ["-device", "edu", *device().command_line()]
+    assert detached(after.text(), device()) == domain(plain(body)).text()
+
+
+def test_quotes_of_an_argument_are_written_in_time_that_is_in_proportion_to_it() -> None:
+    value = "&quot;" * 300_000 + "'"
+    after = attached(plain(f'<qemu:commandline><qemu:arg value="{value}"/></qemu:commandline>'), device())
+    assert f'"{value}"' in after
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
