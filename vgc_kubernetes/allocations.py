@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vgc_kubernetes import terms
 from vgc_kubernetes.protos.pod_resources_pb2 import ContainerResources, ListPodResourcesResponse
 
 PREFIX: Final = "kubelet-"
-"""Beginning of the names of VMs that the plugin adds and removes; it leaves all others alone."""
+_OWN: Final = re.compile(PREFIX + "[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,17 @@ class Allocation:
     """Names of namespace, pod and container, with slashes between."""
     elements: frozenset[str]
     memory_units: int
+    shared: frozenset[str] = frozenset()
+    """Elements that the kubelet lists for another container, too, which it does by mistake only."""
 
     @property
     def vm(self) -> str:
         return vm_name(self.elements)
+
+
+def is_own(name: str) -> bool:
+    """True for the names of VMs that the plugin adds and removes; it leaves all others alone."""
+    return _OWN.fullmatch(name) is not None
 
 
 def vm_name(elements: Iterable[str]) -> str:
@@ -35,15 +44,15 @@ def vm_name(elements: Iterable[str]) -> str:
 
 def allocations(listed: ListPodResourcesResponse, memory_resource: str) -> dict[str, Allocation]:
     """Containers with processing elements in an answer of the kubelet, by their VMs' names."""
-    found = {}
+    found: list[Allocation] = []
     for pod in listed.pod_resources:
         for container in pod.containers:
             elements = frozenset(_devices(container, terms.ELEMENTS))
             if elements:
                 name = f"{pod.namespace}/{pod.name}/{container.name}"
-                one = Allocation(name, elements, len(set(_devices(container, memory_resource))))
-                found[one.vm] = one
-    return found
+                found.append(Allocation(name, elements, len(set(_devices(container, memory_resource)))))
+    given = Counter(element for one in set(found) for element in one.elements)
+    return {one.vm: replace(one, shared=frozenset(name for name in one.elements if given[name] > 1)) for one in found}
 
 
 def _devices(container: ContainerResources, resource: str) -> list[str]:

@@ -116,18 +116,23 @@ class Reconciler:
             if now - self._missed_since[name] >= self.terms.release_after_s:
                 try:
                     await self._release(vms, name, own.get(name))
-                except RequestError as error:
+                except (RequestError, OSError) as error:
                     log.warning("vm_not_removed", vm=name, reason=str(error))
         for name in sorted(found.keys() - {vm.name for vm in own.values() if not vm.is_left_out}):
             if found[name].memory_units:
                 try:
                     await self._serve(vms, found[name], await vms.own())
-                except RequestError as error:
+                except (RequestError, OSError) as error:
                     log.warning("vm_not_added", vm=name, container=found[name].container, reason=str(error))
 
     async def _serve(self, vms: Vms, allocation: Allocation, own: Mapping[str, OwnVm]) -> None:
         """:raise RequestError: ``vgcd`` does not serve the VM."""
         name = allocation.vm
+        if allocation.shared:
+            raise RequestError(
+                f"the kubelet lists {_shown(allocation.shared)} of {allocation.container} for another container, too; "
+                "allowed: elements that no other container has"
+            )
         if not allocation.memory_units:
             raise RequestError(
                 f"{allocation.container} has {len(allocation.elements)} of {terms.ELEMENTS} and no "

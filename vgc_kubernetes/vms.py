@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from control_center import daemon_link
 from control_center.address import Address
 from control_center.errors import RefusedError
-from vgc_kubernetes.allocations import PREFIX
+from vgc_kubernetes.allocations import is_own
 from vgc_kubernetes.errors import RequestError
 from vgc_kubernetes.terms import DeviceShape
 from virtio_proto.control.verbs.hosts import Topology
@@ -80,13 +80,13 @@ class Vms:
         topology = await self._connection.ask(Topology.Request())
         for vm in topology["vms"]:
             name, origin = vm["vm"], vm.get("origin")
-            if name.startswith(PREFIX) and origin in ("added", "persisted", "leaving"):
+            if is_own(name) and origin in ("added", "persisted", "leaving"):
                 limits = await self._limits(name)
                 if limits is not None:
                     is_leaving = origin == "leaving"
                     found[name] = OwnVm(name, limits["pes"] or 0, limits["memory_bytes"], is_leaving=is_leaving)
         left_out = (await self._status()).get("left_out", {})
-        return found | {name: OwnVm(name, 0, 0, is_left_out=True) for name in left_out if name.startswith(PREFIX)}
+        return found | {name: OwnVm(name, 0, 0, is_left_out=True) for name in left_out if is_own(name)}
 
     async def offer(self, own: Mapping[str, OwnVm]) -> Offer:
         """Processing elements and memory of the host, without what VMs of others are allotted.

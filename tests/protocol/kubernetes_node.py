@@ -104,7 +104,7 @@ class Node:
     def wait_vms(self, *names: str) -> None:
         """Waits until just these VMs are served and have folders."""
         until(lambda: self.vms().keys() == set(names))
-        until(lambda: {path.name for path in self.folders.glob("*")} == set(names))
+        until(lambda: {path.stem for path in self.folders.glob("*")} == set(names))
 
 
 @contextlib.contextmanager

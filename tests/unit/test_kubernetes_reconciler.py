@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -218,3 +218,68 @@ def test_container_that_starts_is_told_that_the_daemon_does_not_answer(rig: Rig)
     rig.vms.is_up = False
     with pytest.raises(RequestError, match="the container gets no VM: nobody answers"):
         rig.prepare(A)
+
+
+# ---- confused and hostile parties ----------------------------------------------------------------
+
+
+def test_container_with_elements_of_one_that_runs_takes_nothing_away(rig: Rig) -> None:
+    rig.prepare(A)
+    with pytest.raises(
+        RequestError, match="lists pe-1 of default/d/compute for another container, too; allowed: elements"
+    ):
+        rig.prepare(container("d", 1, 3))
+    rig.prepare(B)
+    for at in range(3):
+        assert rig.reconcile(at * RELEASE_S) == {A.vm, B.vm}
+
+
+def test_the_same_elements_of_two_containers_make_no_vm(rig: Rig) -> None:
+    rig.kubelet.containers.append(container("x", 0, 1, memory_units=3))
+    with pytest.raises(RequestError, match="lists pe-0, pe-1 of default/"):
+        rig.prepare(A)
+    assert rig.reconcile() == set()
+
+
+def test_a_container_that_is_listed_twice_is_one(rig: Rig) -> None:
+    rig.prepare(A)
+    rig.prepare(A)
+    assert rig.reconcile() == {A.vm}
+
+
+def test_folder_that_cannot_be_made_keeps_back_no_other(rig: Rig, tmp_path: Path) -> None:
+    first, second = sorted((A, B), key=lambda one: one.vm)
+    (tmp_path / "pods").mkdir()
+    (tmp_path / "pods" / first.vm).write_text("in the way")
+    rig.kubelet.containers += [A, B]
+    assert rig.reconcile() == {second.vm}
+
+
+def test_elements_that_are_allocated_and_never_started_leave_no_folder(rig: Rig) -> None:
+    rig.reconciler.folders.make(A.vm)
+    rig.reconcile(0)
+    rig.reconcile(RELEASE_S)
+    assert rig.reconciler.folders.vms() == set()
+
+
+class FakeDaemon:
+    """Connection to a daemon that tells of VMs with any names."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    async def ask(self, request: Any) -> dict[str, Any]:
+        match request.verb.name:
+            case "topology":
+                return {"vms": [{"vm": name, "origin": "added"} for name in self._names]}
+            case "status":
+                return {"left_out": dict.fromkeys(self._names, "no room")}
+            case _:
+                return {"configured": {"pes": 1, "memory_bytes": MIB}}
+
+
+def test_vms_of_others_are_never_taken_for_the_plugins_own() -> None:
+    """An administrator may choose any name; a daemon that lies may say any."""
+    names = ["kubelet-test", f"{A.vm}0", f"{A.vm}/../../etc", f"{A.vm}\n", "kubelet-", A.vm.upper(), ""]
+    own = vms.Vms(cast("Any", FakeDaemon([*names, A.vm])), DeviceShape(), "cpu").own()
+    assert asyncio.run(own).keys() == {A.vm}
