@@ -23,6 +23,7 @@ from vgc_kubernetes.errors import RequestError
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _MAX_PATH: Final = 107  # sun_path
+_MAX_TEXT: Final = 1000  # a client takes some KiB of trailing metadata, and of the rest nothing
 CALL_S: Final = 10.0
 """Time to wait for an answer of the kubelet."""
 
@@ -93,7 +94,7 @@ def _answered(implementation: Callable[[Message], Awaitable[Message]]) -> Any:
         try:
             return await implementation(request)
         except RequestError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[:_MAX_TEXT])
             raise  # abort() has raised already
 
     return answer
