@@ -227,14 +227,15 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _regions(arguments: argparse.Namespace) -> int:
     """Shows files of regions, and removes those left over: one that stays, say as it is a link of somebody's, keeps none of the others."""
-    files = regions.found(vms.load(arguments.config).devices())
+    known = vms.load(arguments.config)
+    files = regions.found(known.devices())
     kept = 0
     for file in files:
         if not arguments.remove or file.users:
             print(file)
             continue
         try:
-            regions.remove(file)
+            regions.remove(file, is_of_configuration=file.vm not in known.added)
         except RegionError as error:
             kept += 1
             print(f"vgc-libvirt: {error}", file=sys.stderr)

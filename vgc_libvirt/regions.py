@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vgc_libvirt.device import Device
+from vgc_libvirt.device import SHM_FOLDER, Device, RegionKind, region_kind
 from vgc_libvirt.errors import RegionError
 from vgc_libvirt.host import owner
 
@@ -75,11 +75,19 @@ def _is_same(descriptor: Path, about: os.stat_result) -> bool:
         return False
 
 
-def remove(file: RegionFile) -> None:
+def remove(file: RegionFile, *, is_of_configuration: bool = True) -> None:
     """Zeroes a left-over file and removes it.
+
+    `is_of_configuration`: the VM stands in the daemon's configuration. Of one that was added beside it, the daemon's user could
+    name any file of the host.
 
     :raise RegionError: somebody uses it, it is no plain file with one name, or it is another file by now.
     """
+    if not is_of_configuration and region_kind(file.path) is not RegionKind.SHMEM:
+        raise RegionError(
+            f"{file.path} is named by VM {file.vm}, which vgcd's configuration does not have; allowed: a file of a VM of the"
+            f" configuration, or in {SHM_FOLDER}"
+        )
     _check_unused(file.path, file.users)
     try:
         descriptor = os.open(file.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

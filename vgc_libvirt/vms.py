@@ -24,6 +24,8 @@ class Vms:
     file: Path
     vms: tuple[VmConfig, ...]
     control_socket: Path | None
+    added: frozenset[str] = frozenset()
+    """Names of VMs that stand in the daemon's state alone, which its user may write."""
 
     def devices(self) -> list[Device]:
         """Devices of all VMs whose sockets have paths."""
@@ -64,7 +66,8 @@ def load(file: Path) -> Vms:
     config = configuration.load(file)
     stored = VmStore(state_folder(config, os.environ)).load() if _is_readable(state_folder(config, os.environ)) else {}
     roll = Roll(config, {name: AddedVm(settings, persists=True) for name, settings in stored.items()})
-    return Vms(file, roll.with_base(config).config().vms, config.control.socket)
+    names = frozenset(vm.name for vm in config.vms)
+    return Vms(file, roll.with_base(config).config().vms, config.control.socket, frozenset(stored) - names)
 
 
 def _is_readable(folder: Path) -> bool:

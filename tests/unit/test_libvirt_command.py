@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
 import os
 import stat
 import subprocess
@@ -95,6 +96,41 @@ def test_left_over_regions_are_removed_beside_one_that_stays(
     assert told.out.endswith(", 6 bytes, left over: zeroed and removed\n")
     assert [line.split()[1] for line in told.err.splitlines()] == [str(files["a"]), str(files["c"])]
     assert not files["b"].exists()
+
+
+def test_the_daemons_state_names_no_file_that_root_would_remove(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, state = tmp_path / "secret", tmp_path / "state"
+    secret.write_text("kept")
+    state.mkdir()
+    added = {"evil": {"socket": "/run/evil", "region_file": str(secret)}}
+    (state / "added-vms.json").write_text(json.dumps({"version": 1, "vms": added}))
+    config.write_text(yaml.safe_dump({"state": str(state), "vms": {}}))
+    assert run("regions", "--remove", config=config) == 1
+    assert f"{secret} is named by VM evil, which vgcd's configuration does not have" in capsys.readouterr().err
+    assert secret.read_text() == "kept"
+    config.write_text(yaml.safe_dump({"state": str(state), "vms": added}))
+    assert run("regions", "--remove", config=config) == 0
+    assert not secret.exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "endless"])
+def test_the_daemons_state_keeps_no_reader_waiting(
+    kind: str, tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "state" / "added-vms.json"
+    file.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("/dev/zero")
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    config.write_text(yaml.safe_dump({"state": str(file.parent), "vms": {}}))
+    assert run("regions", config=config) == 2
+    assert f"{file} cannot be used: " in capsys.readouterr().err
 
 
 def test_a_domain_without_a_definition_gets_none(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from vhost_backend.config.daemon import DaemonConfig, VmConfig, parse, with_vms, wrong_cores
-from vhost_backend.daemon.state_files import replace_file
+from vhost_backend.daemon.state_files import read_file, replace_file
 from vhost_backend.errors import ConfigError, HostError
 from vhost_backend.keeper.client import Kept, Put
 from virtio_proto.control.api import VmOrigin
@@ -188,7 +188,7 @@ class VmStore:
             self._problem = self._not_ours
             raise ConfigError([self._problem])
         try:
-            return _vms_of(json.loads(self.file.read_text(encoding="utf-8")))
+            return _vms_of(json.loads(read_file(self.file)))
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:

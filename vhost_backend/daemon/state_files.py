@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
+from typing import Final
+
+MAX_BYTES: Final = 64 << 20
+
+
+def read_file(file: Path) -> bytes:
+    """Contents of a file in a folder of the daemon's user, whom its reader, say root, need not trust: no link, no pipe, no device.
+
+    :raise OSError: it cannot be read, is something else, or is longer than `MAX_BYTES`.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        content = opened.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES} bytes")
+    return content
 
 
 def replace_file(file: Path, content: bytes) -> None:
