@@ -107,7 +107,7 @@ class Connection:
         """Ends the connection; requests that wait for answers fail. Has ended it also if the caller is cancelled meanwhile."""
         self._task.cancel()
         self._end("the connection was closed")
-        await asyncio.wait([self._task])  # whose own cancellation is none of the caller's
+        await asyncio.wait([self._task])  # its own cancellation is not the caller's
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 

@@ -14,6 +14,7 @@ import pytest
 from control_center.address import UnixAddress
 from control_center.errors import RefusedError, UnreachableError
 from vgc_kubernetes import reconciler as module
+from vgc_kubernetes import vms
 from vgc_kubernetes.allocations import Allocation, allocations, vm_name
 from vgc_kubernetes.device_folders import DeviceFolders
 from vgc_kubernetes.errors import KubeletError, RequestError
@@ -25,7 +26,7 @@ from vgc_kubernetes.protos.pod_resources_pb2 import (
     PodResources,
 )
 from vgc_kubernetes.reconciler import Reconciler, Terms
-from vgc_kubernetes.terms import ELEMENTS, memory_resource
+from vgc_kubernetes.terms import ELEMENTS, DeviceShape, memory_resource
 from vgc_kubernetes.vms import Offer, OwnVm
 
 MIB: Final = 1 << 20
