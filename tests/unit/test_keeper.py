@@ -624,6 +624,20 @@ def test_daemon_does_not_hang_if_the_keeper_has_not_run_either(hasty: Host, othe
     until(lambda: not Path(f"/proc/{first.pid}").exists())
 
 
+def test_daemon_that_is_to_end_is_not_replaced_meanwhile(host: Host) -> None:
+    """Its successor would have it killed before it has taken down what is its own."""
+    first, _spare = host.begin()
+    with host.client(b"f") as ending:
+        first.hear_stop()
+        host.process.send_signal(signal.SIGUSR2)
+        with host.client(b"r") as late:
+            assert late.recv(100) == b""
+        first.keeper.end()
+        first.exit(0)
+        assert ending.recv(100) == b""
+    assert host.process.wait(ANSWERS_WITHIN_S) == 0
+
+
 def test_clients_that_say_nothing_or_have_gone_keep_nobody_waiting(
     host: Host, frontend: Callable[..., socket.socket]
 ) -> None:

@@ -439,6 +439,8 @@ static void reap(void)
 
 static void replace(void)
 {
+    if (is_ending)
+        return; /* a successor would have the present daemon killed while it takes down what is its own */
     if (active.pid == 0 || !active.serves) {
         replaces_later = true;
         return;
@@ -462,12 +464,12 @@ static void finish(int number)
     stop(&active, number);
 }
 
-/* Follows an order; false: there is no such order. */
+/* Follows an order; false: there is no such order, or it comes too late. */
 static bool on_order(char order)
 {
     if (order == VGC_KEEP_FINISH)
         finish(SIGTERM);
-    else if (order == VGC_KEEP_REPLACE)
+    else if (order == VGC_KEEP_REPLACE && !is_ending)
         replace();
     else
         return false;

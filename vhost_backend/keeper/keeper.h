@@ -99,7 +99,8 @@ void clients_answer(const char *word, pid_t pid);
 /* Fills in the `CLIENTS_FDS` descriptors to wait for. */
 void clients_wait_for(struct pollfd *fds);
 
-/* Takes clients and hears what they say, after a wait for `fds`. `on_order` returns false if it knows no such order. */
+/* Takes clients and hears what they say, after a wait for `fds`. `on_order` returns false if it does not follow an
+ * order: who gave it is not answered. */
 void clients_work(const struct pollfd *fds, bool (*on_order)(char order));
 
 #endif
