@@ -52,14 +52,15 @@ def _vms(machine: SystemdMachine, *options: str) -> list[dict[str, Any]]:
 @needs_walls
 @needs_systemd
 def test_daemon_starts_when_a_vm_connects(machine: SystemdMachine) -> None:
+    machine.path(CONFIG).write_text((BASE + LOCAL).replace("/run/vgcd/a.sock", "/run/vgcd-vm/a.sock"))
     machine.run("systemd-tmpfiles", "--create", "/usr/lib/tmpfiles.d/vgcd.conf")
     machine.systemctl("start", unit="vgcd-vm@a.socket")
     assert machine.show("ActiveState") == {"ActiveState": "inactive"}
-    at = machine.path("/run/vgcd/a.sock")
+    at = machine.path("/run/vgcd-vm/a.sock")
     kvm = int(machine.run("getent", "group", "kvm").split(":")[2])
     for path, mode in ((at.parent, 0o750), (at, 0o660)):
-        status = path.stat()
-        assert (status.st_gid, stat.S_IMODE(status.st_mode)) == (kvm, mode)
+        status = path.stat()  # root's: systemd follows links there
+        assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (0, kvm, mode)
     with AttachedLink(at, num_queues=4) as link:
         link.wait_ready()
         assert machine.show("ActiveState") == {"ActiveState": "active"}
