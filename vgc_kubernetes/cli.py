@@ -23,7 +23,7 @@ from virtio_proto.yaml_values import MIB, SIZE_UNITS, TIB
 
 HOOK: Final = "onDefineDomain"
 CONTROL: Final = "unix:/run/vgcd/control.sock"
-FOLDERS: Final = Path("/run/vgcd/kubelet")
+FOLDERS: Final = Path("/run/vgcd-kubelet")
 KUBELET: Final = Path("/var/lib/kubelet")
 HOOKS: Final = Path("/var/run/kubevirt-hooks")
 QEMU_GROUP: Final = 107

@@ -35,7 +35,7 @@ def examine(control: Address, folders: Path, kubelet: Path) -> Iterator[Finding]
         yield Finding(f"the {what}", path.is_socket(), text, hint)
     yield _daemon(control)
     parent = folders if folders.is_dir() else folders.parent
-    hint = "start vgcd with the shipped unit, which makes /run/vgcd, or name a folder with --folders"
+    hint = "systemd-tmpfiles --create vgcd.conf, which comes with the unit of vgcd, or name a folder with --folders"
     yield Finding("folder of sockets", parent.is_dir() and os.access(parent, os.W_OK), f"{folders}", hint)
 
 

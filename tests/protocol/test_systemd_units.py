@@ -73,6 +73,20 @@ def test_daemon_starts_when_a_vm_connects(machine: SystemdMachine) -> None:
 
 @needs_walls
 @needs_systemd
+def test_daemon_makes_the_sockets_of_pods_in_folders_that_it_is_given(machine: SystemdMachine) -> None:
+    machine.run("systemd-tmpfiles", "--create", "/usr/lib/tmpfiles.d/vgcd.conf")
+    machine.systemctl("start")
+    folder = "/run/vgcd-kubelet/pod"
+    machine.run("install", "-d", "-o", "vgcd", "-g", "kvm", "-m", "2750", folder)
+    machine.run("vgcctl", "vm", "add", "pod", "--socket", f"{folder}/vgc.sock", "--engine", "cpu")
+    with AttachedLink(machine.path(f"{folder}/vgc.sock"), num_queues=16) as link:
+        link.wait_ready()
+    made = machine.path("/run/vgcd-kubelet").stat()
+    assert (made.st_uid, stat.S_IMODE(made.st_mode)) == (0, 0o755)
+
+
+@needs_walls
+@needs_systemd
 def test_port_of_the_control_api_is_passed_by_its_socket(machine: SystemdMachine, tmp_path: Path) -> None:
     certificate, key = certified(tmp_path, "daemon")
     machine.path(CONFIG).write_text(BASE + REMOTE)

@@ -70,25 +70,24 @@ def test_plugin_sees_each_folder_at_its_own_path() -> None:
     """The kubelet mounts a VM's folder by the path that the plugin says: it must be that of the host."""
     given = cli.arguments().parse_args(container("device-plugin")["args"])
     kubelet = KubeletFolders(given.kubelet)
-    wanted = {kubelet.plugins, kubelet.pod_resources.parent, given.folders.parent}
-    assert given.control.path.parent == given.folders.parent
+    wanted = {kubelet.plugins, kubelet.pod_resources.parent, given.folders, given.control.path.parent}
     volumes = manifest("device-plugin")["spec"]["template"]["spec"]["volumes"]
     of_host = {volume["name"]: volume["hostPath"]["path"] for volume in volumes}
     mounts = container("device-plugin")["volumeMounts"]
     assert {Path(mount["mountPath"]) for mount in mounts} == wanted
     assert {mount["name"]: mount["mountPath"] for mount in mounts} == of_host
-    assert [mount["name"] for mount in mounts if mount.get("readOnly")] == ["pod-resources"]
+    assert [mount["name"] for mount in mounts if mount.get("readOnly")] == ["pod-resources", "vgcd"]
 
 
 def test_folder_is_that_of_the_shipped_unit() -> None:
     unit = (ROOT / "systemd" / "vgcd.service").read_text()
-    assert f"RuntimeDirectory={cli.FOLDERS.parent.name}\n" in unit
-    assert cli.FOLDERS.parent.parent == Path("/run")
+    assert f"ReadWritePaths=-{cli.FOLDERS}\n" in unit
+    assert f"d {cli.FOLDERS} 0755 root root -\n" in (ROOT / "systemd" / "tmpfiles.d" / "vgcd.conf").read_text()
 
 
 def test_daemon_takes_the_names_and_sockets_of_vms() -> None:
     name = vm_name(["pe-0", "pe-1"])
-    socket = DeviceFolders(cli.FOLDERS, 107, cli.FOLDERS.parent / "control.sock").socket(name)
+    socket = DeviceFolders(cli.FOLDERS, 107, Path("/run/vgcd/control.sock")).socket(name)
     (vm,) = config.parse(yaml.safe_dump({"vms": {name: {"socket": str(socket)}}})).vms
     assert (vm.name, vm.socket) == (name, socket)
 
