@@ -59,6 +59,7 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_gpu_rehearsal.py",
     "tests/unit/test_compat.py",
     "tests/unit/test_installation.py",
+    "tests/unit/test_build_paths.py",
     "tests/unit/test_guest_cudnn.py",
     "tests/unit/test_guest_exec.py",
     "tests/unit/test_mynvcc*.py",

@@ -7,7 +7,9 @@ it with sanitizers; run it under the sanitizer's runtime.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -57,10 +59,22 @@ def ffibuilder() -> cffi.FFI:
     return ffi
 
 
+def compiled(ffi: cffi.FFI, folder: Path) -> Path:
+    """Compiles `ffi` in `folder`; returns the extension module, which names no folder of this machine's libraries.
+
+    Some Pythons have extensions linked with a search path of their own folders (pyenv does), which other machines lack. A linker
+    that the environment names by LDSHARED stays as it is.
+    """
+    words = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
+    if words:
+        os.environ.setdefault("LDSHARED", shlex.join(word for word in words if not word.startswith("-Wl,-rpath")))
+    return Path(ffi.compile(tmpdir=str(folder)))
+
+
 def compile_beside(ffi: cffi.FFI, package_dir: Path) -> Path:
     """Compiles `ffi` in a temporary folder and puts the extension module next to the package's sources."""
     with tempfile.TemporaryDirectory() as build_dir:
-        built = Path(ffi.compile(tmpdir=build_dir))
+        built = compiled(ffi, Path(build_dir))
         fresh = package_dir / f".{built.name}.new"
         shutil.copy(built, fresh)
     return fresh.rename(package_dir / built.name)  # atomically: other processes may be importing the old module

@@ -19,7 +19,7 @@ from typing import Final
 import cffi
 
 from virtio_proto import codegen
-from virtio_proto.build_vring import INCLUDE_DIR, cflags, ldflags
+from virtio_proto.build_vring import INCLUDE_DIR, cflags, compiled, ldflags
 from virtio_proto.build_vring import SOURCES as VRING_SOURCES
 
 HERE: Final = Path(__file__).resolve().parent
@@ -81,7 +81,7 @@ def ffibuilder() -> cffi.FFI:
 def main() -> None:
     """Builds the extension module beside the package's sources, if it has no undefined symbols."""
     with tempfile.TemporaryDirectory() as build_dir:
-        built = Path(ffibuilder().compile(tmpdir=build_dir))
+        built = compiled(ffibuilder(), Path(build_dir))
         if not os.environ.get("VGC_SANITIZE"):  # a sanitized module needs its runtime loaded first
             ctypes.CDLL(str(built), mode=os.RTLD_NOW)
         fresh = PACKAGE_DIR / f".{built.name}.new"

@@ -2,7 +2,8 @@
 # generations 11, 12 and 13 whose libcudart they use, since a process has one runtime. NVIDIA's libraries give each
 # symbol the soname as its version. Its Makefile sets NAME, MAJORS, GENERATIONS (if not all), SYMBOLS, and NEEDS: the
 # library that each of MAJORS uses, if any. Its static archive is a linker script that brings in the shared library: device
-# code is compiled when programs run, and one library of that kind serves all.
+# code is compiled when programs run, and one library of that kind serves all. Libraries find one another in their own folder,
+# wherever the toolkit is installed: mynvcc, which links programs, would have them name the folder of this toolkit.
 TOOLKIT := ../../build/toolkit
 NVCC := $(TOOLKIT)/bin/mynvcc
 BUILD ?= build
@@ -29,8 +30,8 @@ $(BUILD)/%.map: Makefile ../library.mk
 	printf 'lib$(NAME).so.%s {\n global: $(SYMBOLS);\n local: *;\n};\n' $* > $@
 
 $(TARGETS): $(TOOLKIT)/lib64/lib$(NAME).so.%: $(OBJECTS) $(BUILD)/%.map $(addprefix $(TOOLKIT)/lib64/,$(NEEDS))
-	$(NVCC) -shared -cudart none -o $@.new $(OBJECTS) -Xlinker -soname,lib$(NAME).so.$*,--version-script,$(BUILD)/$*.map,--no-undefined \
-		$(call needed_by,$*) $(TOOLKIT)/lib64/libcudart.so.$(word $(call place_of,$*),$(GENERATIONS))
+	$(CXX) -shared -o $@.new $(OBJECTS) -Wl,-soname,lib$(NAME).so.$*,--version-script,$(BUILD)/$*.map,--no-undefined -Wl,-rpath,'$$ORIGIN' \
+		$(call needed_by,$*) $(TOOLKIT)/lib64/libcudart.so.$(word $(call place_of,$*),$(GENERATIONS)) -lpthread
 	mv $@.new $@
 
 $(TOOLKIT)/lib64/lib$(NAME).so: $(TARGETS)
