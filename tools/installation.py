@@ -60,12 +60,45 @@ GROUP: Final = "vgc"
 
 UNIT: Final = """[Unit]
 Description=Give the group {group} the virtio-gpu-compute devices of this VM
-After=systemd-modules-load.service systemd-sysusers.service
+Wants=modprobe@uio_pci_generic.service
+After=modprobe@uio_pci_generic.service systemd-modules-load.service systemd-sysusers.service
 
 [Service]
 Type=oneshot
-ExecStartPre=-modprobe uio_pci_generic
 ExecStart={prefix}/bin/vgc grant {group}
+# The kernel shows all of a function's configuration space to CAP_SYS_ADMIN alone; the others give files to a group, also those
+# of its members.
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE
+NoNewPrivileges=yes
+# Writes to sysfs and to the state of devices, nowhere else.
+ProtectSystem=strict
+ReadWritePaths=/run
+DevicePolicy=closed
+DeviceAllow=char-uio rw
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateMounts=yes
+PrivateNetwork=yes
+RestrictAddressFamilies=none
+IPAddressDeny=any
+RestrictNamespaces=yes
+SystemCallFilter=@system-service
+SystemCallFilter=~@resources
+SystemCallErrorNumber=EPERM
+SystemCallArchitectures=native
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+ProcSubset=pid
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+KeyringMode=private
+UMask=0077
 """
 """The rules of udev start it."""
 

@@ -17,6 +17,7 @@ from tests.protocol.systemd_machine import CONFIG, SHIPPED, UNIT, SystemdMachine
 from tests.protocol.worker_rig import needs_walls
 from tests.unit.test_centre_tls import certified
 from tests.waiting import until
+from tools import installation
 
 VM: Final = "engine: cpu, num_queues: 4, quota: {pes: 1, memory: 64M}"
 BASE: Final = f"vms: {{a: {{socket: /run/vgcd/a.sock, {VM}}}}}\nlog: {{format: json}}\novercommit: true\n"
@@ -30,6 +31,7 @@ EXPOSURES: Final = {
     "vgcd@.service": 20,
     "vgcd-vms.service": 5,
     "vgc-control-center.service": 15,
+    "vgc-grant.service": 20,
 }
 """Exposure of services by systemd's measure, in tenths. What is left to daemons are rights that sandboxes are built with."""
 EXPOSURE_WITH_GPU: Final = 25
@@ -168,7 +170,9 @@ def _exposure(unit: Path) -> float:
 
 @needs_systemd
 def test_units_are_hardened(tmp_path: Path) -> None:
-    services = sorted(SHIPPED.glob("*.service"))
+    of_guests = tmp_path / "vgc-grant.service"
+    of_guests.write_text(installation.UNIT.format(prefix="/usr", group=installation.GROUP))
+    services = [*sorted(SHIPPED.glob("*.service")), of_guests]
     assert {unit.name for unit in services} == set(EXPOSURES)
     for unit in services:
         assert round(10 * _exposure(unit)) <= EXPOSURES[unit.name], unit.name
