@@ -29,6 +29,8 @@ HELD: Final = {
     "small killed": True,
     "large": 0,
     "large killed": False,
+    "large throttled": False,
+    "slow throttled": True,
     "elements": {"groups": ["elements-of", "elements"], "limits": ["25000 100000", "200"], "used again": True},
     "few": "BlockingIOError: [Errno 11] Resource temporarily unavailable",
 }
@@ -50,9 +52,7 @@ def test_limits_hold_at_the_top_of_the_tree_and_in_delegated_groups(guest: Guest
     seen: dict[str, Any] = json.loads(told)
     assert seen["by user"].pop("left") == []
     for place in ("at top", "delegated", "by user"):
-        slow_s = seen[place].pop("slow seconds of 2")
         assert seen[place] == HELD
-        assert slow_s < 1.5, "a fifth of a processor for 2 s"
     assert seen["left"] == []
     assert seen["kept free"].startswith("/sys/fs/cgroup/vgcd-"), (
         "a service with processes in its own group can be restarted"

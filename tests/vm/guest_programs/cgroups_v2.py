@@ -21,10 +21,8 @@ OWNED: Final = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
 TOP: Final = Path("/sys/fs/cgroup")
 TAKE: Final = "data = [bytes([1]) * (1 << 20) for _ in range(%d)]"
 FORK: Final = "import os\nwhile os.fork(): pass\nos.kill(os.getpid(), 19)"
-SPIN: Final = (
-    "import time\nuntil = time.monotonic() + 2\nwhile time.monotonic() < until: pass\nprint(time.process_time())"
-)
-
+SPIN: Final = "import time\nwhile time.process_time() < 0.5: pass"
+"""Several times what a fifth of a processor is in one period, so the kernel must stop it, however slow the machine is."""
 
 TWO_THREADS: Final = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nprint(flush=True)\ntime.sleep(1000)"
 
@@ -34,6 +32,14 @@ def run_in(room: Quarters, program: str) -> subprocess.CompletedProcess[str]:
     doors = [f"--cgroup={door}" for door in room.cgroup.doors]
     argv = (f"{sys.argv[1]}/vgc-launch", "--with-parent", "--no-isolation", *doors, "--", sys.executable, "-c", program)
     return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def is_throttled(room: Quarters) -> bool:
+    """True if the kernel has stopped processes of the room that had used up their share of the processors."""
+    assert room.cgroup is not None
+    (door,) = room.cgroup.doors
+    lines = (door.parent / "cpu.stat").read_text().splitlines()
+    return int(dict(line.split() for line in lines)["nr_throttled"]) > 0
 
 
 def elements_of(vm: Cgroup) -> dict[str, object]:
@@ -69,7 +75,8 @@ def tried(home: host.Home) -> dict[str, object]:
         "large": run_in(large, TAKE % 96).returncode,
         "large killed": large.oom_kills() > 0,
         "few": run_in(few, FORK).stderr.strip().splitlines()[-1],
-        "slow seconds of 2": float(run_in(slow, SPIN).stdout),
+        "large throttled": run_in(large, SPIN).returncode == 0 and is_throttled(large),
+        "slow throttled": run_in(slow, SPIN).returncode == 0 and is_throttled(slow),
         "elements": elements_of(home.group.child("vm-b", Limits(weight=300))),
     }
     for room in (small, large, few, slow):
