@@ -64,6 +64,7 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 .PHONY: nightly
 nightly: EXCEPT_PASSED :=
 nightly: export VGC_TAKEOVERS = 100
+nightly: export VGC_SYSTEMD = 1
 nightly: HOURS := 4
 nightly: frameworks test ptx fuzz  ## as test, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
 

@@ -6,13 +6,16 @@ reaches the machine, and it takes a fraction of the time. What tests need of the
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from tools import debian
+from tools.base_image import KEPT_S
 from tools.common import cache_folder, digest_of, locked, say
 
 SUITE: Final = "bookworm"
@@ -47,8 +50,10 @@ def folder(packages: Sequence[str]) -> Path:
         if not built.exists():
             say(f"building a bare root of Debian {SUITE}")
             for old in cache_folder().glob("bare-*"):
-                shutil.rmtree(old)
+                if time.time() - old.stat().st_mtime > KEPT_S:
+                    shutil.rmtree(old)
             _build(built, packages)
+        os.utime(built)
     return built
 
 
