@@ -74,7 +74,7 @@ def test_arriving_device_is_given_to_its_group(machine: Machine) -> None:
     assert "VM one" in machine.run(f"{member} vgc info")
 
 
-def test_vm_computes_in_limited_groups_also_after_a_restart(machine: Machine) -> None:
+def test_worker_of_a_vm_is_in_a_limited_group_also_after_a_restart(machine: Machine) -> None:
     machine.put(PROGRAMS / "vm_under_systemd.py", "/opt/tests/vm_under_systemd.py")
     seen: dict[str, Any] = json.loads(
         machine.run("PYTHONPATH=/opt/tests:/usr/lib/vgcd python3 /opt/tests/vm_under_systemd.py")
