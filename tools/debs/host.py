@@ -27,6 +27,7 @@ from virtio_proto.version import VERSION
 DAEMON: Final = "vgcd"
 CENTRE: Final = "vgc-control-center"
 UNITS: Final = REPOSITORY / "systemd"
+LIBVIRT_FILES: Final = REPOSITORY / "libvirt_xml"
 DEBIAN_PYTHON: Final = ("python3-construct", "python3-numpy", "python3-yaml")
 """Packages of Debian 12 that are as new as pyproject.toml wants them."""
 BUNDLED: Final = {
@@ -71,8 +72,10 @@ README: Final = """vgcd for Debian
 ===============
 
 The daemon runs as the user vgcd, by the configuration /etc/vgcd/vgcd.yaml, which names no VM at first. `vgcd doctor`
-says what this host lacks. QEMU 10.2 or later is needed, which Debian 12 has in no suite but backports.
-`vgc-libvirt` gives domains of libvirt their devices; it needs {libvirt}.
+says what this host lacks. QEMU 10.2 or later is needed: Debian 13 has it in trixie-backports.
+`systemctl enable --now vgcd` starts the daemon, once its configuration names a VM.
+`vgc-libvirt` gives domains of libvirt their devices; it needs {libvirt}. AppArmor's rule for their
+sockets is in /etc/apparmor.d/abstractions/libvirt-qemu.d; examples/vgcd.te is a policy module for SELinux.
 
 Python packages that Debian has in the version that vgcd needs are dependencies: {debian}.
 Debian has the following in an older version, or not at all. They are in /usr/lib/vgcd, which no other program sees:
@@ -129,6 +132,8 @@ def _daemon() -> Package:
         "etc/vgcd/vgcd.yaml": UNITS / "vgcd.yaml",
         "usr/lib/sysusers.d/vgcd.conf": UNITS / "sysusers.d" / "vgcd.conf",
         "usr/lib/tmpfiles.d/vgcd.conf": UNITS / "tmpfiles.d" / "vgcd.conf",
+        "etc/apparmor.d/abstractions/libvirt-qemu.d/vgcd": LIBVIRT_FILES / "apparmor" / "vgcd",
+        "usr/share/doc/vgcd/examples/vgcd.te": LIBVIRT_FILES / "selinux" / "vgcd.te",
         "usr/share/doc/vgcd/README.Debian": readme.encode(),
         "usr/share/doc/vgcd/examples/nvidia.conf": UNITS / "nvidia.conf",
         "usr/share/doc/vgcd/examples/vgcd.example.yaml": REPOSITORY / "docs" / "vgcd.example.yaml",
