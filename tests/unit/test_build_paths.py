@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import installation
-from tools.common import REPOSITORY
+from tools.common import REPOSITORY, cache_folder
 from tools.debs import guest, host
 from tools.debs.package import ELF_MAGIC
 from tools.installation import Layout
@@ -45,6 +45,7 @@ def test_code_and_data_name_no_folder_of_the_build(tmp_path: Path) -> None:
     naming: list[Path] = []
     for path in binaries():
         subprocess.run(["strip", "--strip-unneeded", "-o", stripped, path], check=True)
-        if f"{REPOSITORY}/".encode() in stripped.read_bytes():
+        data = stripped.read_bytes()
+        if any(f"{folder}/".encode() in data for folder in (REPOSITORY, cache_folder())):
             naming.append(path)
     assert naming == []
