@@ -78,7 +78,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_everything_comes_from_the_wheel(installed: Installed) -> None:
-    asks = "import vhost_backend._dataplane, guest_driver, control_center, kernels, vgc_kubernetes.plugin, vgc_libvirt; print(vhost_backend.__file__)"
+    asks = "import vhost_backend._dataplane, guest_driver, control_center, kernels, vgc_kubernetes.terms, vgc_libvirt; print(vhost_backend.__file__)"
     assert Path(installed.run("python", "-c", asks).stdout.strip()).is_relative_to(installed.folder)
 
 
