@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -93,6 +93,17 @@ class Account:
             open_requests = self._begun - self._ends.total()
         if open_requests:
             self.find(f"{open_requests} of {self._begun} requests never ended")
+
+
+def stored_by_vm(vms: Iterable[str], stored: Callable[[str], tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Records and losses in a recorder's store, by VM; "" are those of all others, which share an account.
+
+    `stored`: gives both for what a selector, quoted for a URL, chooses; for "", of all VMs.
+    """
+    found = {vm: stored(f"vm%3D{vm}") for vm in vms if vm}
+    kept, lost = stored("")
+    others = kept - sum(one for one, _ in found.values()), lost - sum(one for _, one in found.values())
+    return {**found, "": others}
 
 
 def record_problems(accounts: list[Mapping[str, int | str]], stored: Mapping[str, tuple[int, int]]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.limits import ANSWERS_WITHIN_S
 from tests.soak import report
-from tests.soak.account import Account, record_problems
+from tests.soak.account import Account, record_problems, stored_by_vm
 from tests.soak.disturbances import Disturber, Takeovers
 from tests.soak.guests import Guests
 from tests.soak.host import PROBED, Operator, SoakHost
@@ -133,11 +133,12 @@ class Soak:
         accounts = host.ask_centre("accounts")
         if self.length_s > RECORDS_AFTER_S and not any(row["kept"] for row in accounts):
             return ["no records were kept"]
-        stored = {}
-        for row in accounts:
-            (piece,) = host.ask_centre(f"timeline?bins=1&selector=vm%3D{row['vm']}")
-            stored[row["vm"]] = (sum(piece["records"].values()), piece["lost"])
-        return record_problems(accounts, stored)
+
+        def stored(selector: str) -> tuple[int, int]:
+            (piece,) = host.ask_centre(f"timeline?bins=1&selector={selector}")
+            return sum(piece["records"].values()), piece["lost"]
+
+        return record_problems(accounts, stored_by_vm([row["vm"] for row in accounts], stored))
 
     # ---- words -----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.soak import report
-from tests.soak.account import Account, End, record_problems
+from tests.soak.account import Account, End, record_problems, stored_by_vm
 from tests.soak.samples import Sample
 from tests.soak.trend import MAX_CORRELATION, MIN_SAMPLES, correlation, trend
 
@@ -168,3 +168,8 @@ def test_records_that_do_not_add_up_are_found() -> None:
         "records of a: 11 made, but 7 kept + 2 lost + 1 left out"
     ]
     assert record_problems([row], {}) == ["records of a: 7 kept and 2 lost by the account, 0 and 0 in the store"]
+
+
+def test_store_of_vms_that_share_an_account_is_what_the_others_leave() -> None:
+    store = {"": (100, 10), "vm%3Da": (7, 2), "vm%3Db": (13, 1)}
+    assert stored_by_vm(["", "a", "b"], store.__getitem__) == {"a": (7, 2), "b": (13, 1), "": (80, 7)}
