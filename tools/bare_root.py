@@ -6,17 +6,14 @@ reaches the machine, and it takes a fraction of the time. What tests need of the
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from tools import debian
-from tools.base_image import KEPT_S
-from tools.common import cache_folder, digest_of, locked, say
+from tools.common import cached, digest_of, say
 
 SUITE: Final = "bookworm"
 ESSENTIALS: Final = (
@@ -45,16 +42,8 @@ _ALTERNATIVES: Final = ("blas", "lapack")
 def folder(packages: Sequence[str]) -> Path:
     """Folder with the root, which has `packages` and what they need; built if they or this file changed."""
     sources = [Path(module) for module in (__file__, debian.__file__)]
-    built = cache_folder() / f"bare-{digest_of(sources, *packages)}"
-    with locked(cache_folder() / "bare.lock"):
-        if not built.exists():
-            say(f"building a bare root of Debian {SUITE}")
-            for old in cache_folder().glob("bare-*"):
-                if time.time() - old.stat().st_mtime > KEPT_S:
-                    shutil.rmtree(old)
-            _build(built, packages)
-        os.utime(built)
-    return built
+    digest = digest_of(sources, *packages)
+    return cached("bare", digest, f"a bare root of Debian {SUITE}", lambda built: _build(built, packages))
 
 
 def _build(built: Path, packages: Sequence[str]) -> None:

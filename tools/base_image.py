@@ -7,20 +7,16 @@ only when this file or `tools.debian` changes.
 from __future__ import annotations
 
 import lzma
-import os
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tools import debian, ext4
-from tools.common import cache_folder, digest_of, locked, say
+from tools.common import cached, digest_of, say
 
 SUITE: Final = "trixie"
-KEPT_S: Final = 7 * 24 * 3600
-"""Time that an image which is not used any more stays: other working trees may use it."""
 KERNEL: Final = "linux-image-cloud-amd64"
 PACKAGES: Final = (
     "busybox-static",
@@ -78,16 +74,8 @@ DEVELOPMENT: Final = Base("development", (*PACKAGES, *COMPILERS, *ESSENTIALS), U
 def folder(base: Base = RUNTIME) -> Path:
     """Folder with kernel, early modules and base file system; built if this file or its helpers changed."""
     sources = [Path(module) for module in (__file__, debian.__file__, ext4.__file__)]
-    built = cache_folder() / f"{base.name}-{digest_of(sources)}"
-    with locked(cache_folder() / f"{base.name}.lock"):
-        if not built.exists():
-            say(f"building the guest's {base.name} image from Debian {SUITE}")
-            for old in cache_folder().glob(f"{base.name}-*"):
-                if time.time() - old.stat().st_mtime > KEPT_S:
-                    shutil.rmtree(old)
-            _build(base, built)
-        os.utime(built)
-    return built
+    made = f"the guest's {base.name} image from Debian {SUITE}"
+    return cached(base.name, digest_of(sources), made, lambda built: _build(base, built))
 
 
 def _build(base: Base, folder: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 BUILD: Final = REPOSITORY / "build"
+KEPT_S: Final = 7 * 24 * 3600
+"""Time that a folder of the cache stays which nobody uses any more."""
 
 
 def cache_folder() -> Path:
@@ -51,6 +55,23 @@ def digest_of(paths: Iterable[Path], *extra: str) -> str:
         )
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+def cached(name: str, digest: str, made: str, make: Callable[[Path], None]) -> Path:
+    """Folder `name` of the cache, for inputs with this digest; `make` makes it if it is not there, which is told as `made`.
+
+    Folders of other digests may be those of other working trees: they stay until nobody has used them for `KEPT_S`.
+    """
+    folder = cache_folder() / f"{name}-{digest}"
+    with locked(cache_folder() / f"{name}.lock"):
+        if not folder.exists():
+            say(f"building {made}")
+            for old in cache_folder().glob(f"{name}-*"):
+                if time.time() - old.stat().st_mtime > KEPT_S:
+                    shutil.rmtree(old)
+            make(folder)
+        os.utime(folder)
+    return folder
 
 
 @contextmanager
