@@ -23,7 +23,7 @@ _LISTENS: Final = 1 << 16
 SELINUX_TYPE: Final = "vgcd_var_run_t"
 """Type of the sockets in the policy module that is shipped (libvirt_xml/selinux)."""
 
-_GROUP: Final = "vgcd needs QEMU's group and UMask=0007, as its unit has them: systemctl edit vgcd, Group="
+_GROUP: Final = "vgcd needs QEMU's group, as its unit has it: systemctl edit vgcd, Group="
 _Row = tuple[str, str]
 
 

@@ -100,9 +100,8 @@ def remove(file: RegionFile, *, is_of_configuration: bool = True) -> None:
         if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
             raise RegionError(f"{file.path} is no plain file with one name; allowed: a file that QEMU has made")
         with _aside(file.path, about):
-            _check_unused(
-                file.path, [pid for pid in users(about) if pid != os.getpid()]
-            )  # of what is open here, as of now
+            # The file that is open here may be another than the one that was found, and have users since.
+            _check_unused(file.path, [pid for pid in users(about) if pid != os.getpid()])
             _zero(descriptor, about.st_size)
     finally:
         os.close(descriptor)
