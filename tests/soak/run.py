@@ -135,8 +135,8 @@ class Soak:
             return ["no records were kept"]
 
         def stored(selector: str) -> tuple[int, int]:
-            (piece,) = host.ask_centre(f"timeline?bins=1&selector={selector}")
-            return sum(piece["records"].values()), piece["lost"]
+            pieces = host.ask_centre(f"timeline?bins=1&selector={selector}")
+            return sum(sum(piece["records"].values()) for piece in pieces), sum(piece["lost"] for piece in pieces)
 
         return record_problems(accounts, stored_by_vm([row["vm"] for row in accounts], stored))
 

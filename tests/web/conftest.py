@@ -1,4 +1,8 @@
-"""Fixtures of the page's tests: one browser and one control centre for all, a page for each."""
+"""Fixtures of the page's tests: one browser and one control centre for all, a page for each.
+
+They end with this folder's last test: Playwright keeps a loop running in the thread of the tests, in which nothing else
+can run one meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 1000 * ANSWERS_WITHIN_S
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} is not there (apt install chromium)")
@@ -30,13 +34,13 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with Rig(tmp_path_factory.mktemp("centre")) as rig:
         yield rig
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def context(browser: Browser) -> BrowserContext:
     """A shared browser context, so that the page's files are loaded once; stored state belongs to each tab."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="dark", accept_downloads=True)

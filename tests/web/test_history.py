@@ -14,8 +14,9 @@ from tests.web.rig import Rig
 
 Go = Callable[[str], Page]
 RECORDED = """async () => {
+  const now = 1e6 * Date.now();
   for (;;) {
-    const bins = await (await fetch('api/v1/timeline?selector=fn=log&bins=1')).json();
+    const bins = await (await fetch(`api/v1/timeline?selector=fn=log&bins=1&from_ns=${now}`)).json();
     if (bins.some((bin) => bin.records.log > 20)) return;
   }
 }"""

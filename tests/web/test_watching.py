@@ -166,16 +166,21 @@ def test_what_watching_costs_is_shown(go: Go, rig: Rig) -> None:
     expect(page.locator(".facts")).to_contain_text("writes")
 
 
-def test_recorder_that_has_ended_is_shown(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_that_has_ended_is_shown(
+    context: BrowserContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise KeyError("a bug")
 
-    page = go("self")
-    expect(page.locator(".facts")).to_contain_text("writes")
-    monkeypatch.setattr("control_center.recorder.writer.Writer._prepare", fail)
-    expect(page.locator(".facts")).to_contain_text("ended")
-    expect(page.locator(".facts")).to_contain_text("KeyError: 'a bug'")
-    expect(page.locator("section", has_text="Health").first).to_contain_text("nothing is recorded any more")
+    with Rig(tmp_path) as rig:
+        page = context.new_page()
+        page.goto(f"{rig.url}#/self")
+        expect(page.locator(".facts")).to_contain_text("writes")
+        monkeypatch.setattr("control_center.recorder.writer.Writer._prepare", fail)
+        expect(page.locator(".facts")).to_contain_text("ended")
+        expect(page.locator(".facts")).to_contain_text("KeyError: 'a bug'")
+        expect(page.locator("section", has_text="Health").first).to_contain_text("nothing is recorded any more")
+        page.close()
 
 
 def test_full_disk_of_the_recorder_is_shown_until_it_is_over(context: BrowserContext, tmp_path: Path) -> None:
