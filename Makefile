@@ -126,8 +126,8 @@ demo: image  ## a guest works on a photograph; pictures in build/demo/
 	$(PYTHON) -m tools.demo
 
 .PHONY: vm
-vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA programs; FRAMEWORKS=1: with frameworks in Python, too; FILES: what to copy there
-	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development) $(if $(filter-out 0,$(FRAMEWORKS)),--frameworks) $(if $(FILES),--files $(FILES))
+vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA programs; FRAMEWORKS=1: with frameworks in Python, too; FILES: what to copy there; MACHINE=aarch64: such a guest
+	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development) $(if $(filter-out 0,$(FRAMEWORKS)),--frameworks) $(if $(FILES),--files $(FILES)) $(if $(MACHINE),--machine $(MACHINE))
 
 .PHONY: install-guest
 install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVCC=1: as nvcc, too)

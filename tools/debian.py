@@ -71,13 +71,16 @@ class PrivateApt:
 
 
 @contextmanager
-def private_apt(*suites: str) -> Iterator[PrivateApt]:
-    """Yields an apt for Debian's `suites`, with fresh lists. Exclusive: a second caller waits for the first."""
+def private_apt(*suites: str, architecture: str = "amd64") -> Iterator[PrivateApt]:
+    """Yields an apt for Debian's `suites`, with fresh lists. Exclusive: a second caller waits for the first.
+
+    `architecture`: of the packages, by Debian's name.
+    """
     if shutil.which("apt-get") is None:
         die("there is no apt-get here", hint="this tool unpacks Debian packages: run it on Debian or Ubuntu")
     folder = cache_folder() / "apt"
     with locked(folder / "lock"):
-        yield _prepared(folder, suites, _trixie_keyring(folder))
+        yield _prepared(folder, suites, _trixie_keyring(folder), architecture)
 
 
 def unpack(packages: Sequence[Path], root: Path) -> None:
@@ -90,7 +93,7 @@ def unpack(packages: Sequence[Path], root: Path) -> None:
         subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
 
 
-def _prepared(folder: Path, suites: Sequence[str], keyring: Path) -> PrivateApt:
+def _prepared(folder: Path, suites: Sequence[str], keyring: Path, architecture: str) -> PrivateApt:
     """Writes the configuration of a private apt and reads the package lists."""
     for name in ("state/lists/partial", "cache/archives/partial", "preferences.d", "sources.d"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -107,8 +110,8 @@ def _prepared(folder: Path, suites: Sequence[str], keyring: Path) -> PrivateApt:
         Dir::Etc::sourceparts "{folder}/sources.d";
         Dir::Etc::preferences "{folder}/preferences";
         Dir::Etc::preferencesparts "{folder}/preferences.d";
-        APT::Architecture "amd64";
-        APT::Architectures "amd64";
+        APT::Architecture "{architecture}";
+        APT::Architectures "{architecture}";
         APT::Install-Recommends "false";
         APT::Sandbox::User "";
         Acquire::Languages "none";
@@ -131,6 +134,6 @@ def _trixie_keyring(folder: Path) -> Path:
     fetched = folder / "keys"
     if not (fetched / "usr/share/keyrings" / TRIXIE_KEY).exists():
         say("fetching Debian 13's archive keys")
-        older = _prepared(folder / "bookworm", ("bookworm", "bookworm-updates"), HOST_KEYRINGS / KEYRING)
+        older = _prepared(folder / "bookworm", ("bookworm", "bookworm-updates"), HOST_KEYRINGS / KEYRING, "amd64")
         unpack([older.fetch_alone("debian-archive-keyring")], fetched)
     return fetched / "usr/share/keyrings" / KEYRING

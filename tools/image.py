@@ -14,7 +14,9 @@ The development image has a base with compilers, and what compiling programs nee
 Measured under emulation on two cores: the agent runs after 3.5 to 5 s, with 67 MiB of guest memory in use. A single
 initramfs with everything boots no faster (4.4 to 8.5 s; compressed with zstd 5.1 to 5.4 s) and takes 370 MiB.
 
-``python -m tools.image [--development]`` builds it and prints its path.
+Images of other machines than x86-64 are made here, too (`tools.architecture`), with the driver cross-compiled.
+
+``python -m tools.image [--development] [--machine aarch64]`` builds it and prints its path.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools import base_image, installation
+from tools import base_image, cross, installation
+from tools.architecture import ARCHITECTURES, X86_64, Architecture
 from tools.common import BUILD, REPOSITORY, locked, say
 from tools.cpio import CpioArchive
 from vhost_backend.engines.cpu import cccl
@@ -40,24 +43,28 @@ TOOLKIT_LINK: Final = "usr/local/cuda"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Guest image: three files that QEMU takes, none of which a guest can change."""
+    """Guest image: three files that QEMU takes and that no guest can change, and the driver in it."""
 
     kernel: Path
     initramfs: Path
     base: Path
+    driver: installation.Built
+    """Driver as it was compiled for the guest's machine."""
 
 
-def build(*, development: bool = False) -> Image:
+def build(*, development: bool = False, machine: Architecture = X86_64) -> Image:
     """Builds the image from the working tree, if it is out of date."""
-    base = base_image.folder(base_image.DEVELOPMENT if development else base_image.RUNTIME)
-    initramfs = BUILD / ("initramfs.dev.cpio" if development else "initramfs.cpio")
-    archive = _initramfs(base, _project_files(development=development))
+    base = base_image.folder(base_image.DEVELOPMENT if development else base_image.RUNTIME, machine)
+    kind = f"{'' if machine == X86_64 else f'.{machine.name}'}{'.dev' if development else ''}"
+    initramfs = BUILD / f"initramfs{kind}.cpio"
+    driver = installation.built_here() if machine == X86_64 else cross.build(machine)
+    archive = _initramfs(base, _project_files(driver, development=development))
     with locked(BUILD / "initramfs.lock"):
         if not initramfs.exists() or initramfs.read_bytes() != archive:
             partial = initramfs.with_suffix(".partial")
             partial.write_bytes(archive)
             partial.rename(initramfs)  # a guest that is booting keeps the old file
-    return Image(base / "vmlinuz", initramfs, base / "base.ext4")
+    return Image(base / "vmlinuz", initramfs, base / "base.ext4", driver)
 
 
 def _initramfs(base: Path, layer: installation.Files) -> bytes:
@@ -81,17 +88,17 @@ def _initramfs(base: Path, layer: installation.Files) -> bytes:
     return archive.data()
 
 
-def _project_files(*, development: bool) -> installation.Files:
+def _project_files(driver: installation.Built, *, development: bool) -> installation.Files:
     """Files of the project in the guest, by their paths there."""
     layout = installation.Layout()
-    installed = dict(installation.runtime(layout))
+    installed = dict(installation.runtime(layout, driver))
     layer: dict[str, Path | installation.Link | bytes] = {
         f"opt/vgc/sbin/{name}": GUEST_FILES / name for name in ("start", "agent.py")
     }
     layer[f"opt/vgc/{POWER_BUTTON}"] = GUEST_FILES / POWER_BUTTON
     layer["opt/vgc/motd"] = GUEST_FILES / ("motd.dev" if development else "motd")
     if development:
-        installed |= installation.development(layout, nvcc=True)
+        installed |= installation.development(layout, driver, nvcc=True)
         installed |= _host_libraries(layout)
         layer[TOOLKIT_LINK] = installation.Link(f"{layout.cuda}")
     layer |= {f"{PREFIX}/{name}": entry for name, entry in installed.items()}
@@ -115,7 +122,9 @@ def _host_libraries(layout: installation.Layout) -> installation.Files:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.image", description="Builds the guest image.")
     parser.add_argument("--development", action="store_true", help="the image with compilers")
-    built = build(development=parser.parse_args().development)
+    parser.add_argument("--machine", choices=sorted(ARCHITECTURES), default=X86_64.name, help="default: %(default)s")
+    arguments = parser.parse_args()
+    built = build(development=arguments.development, machine=ARCHITECTURES[arguments.machine])
     say(f"guest image: {built.base} ({built.base.stat().st_size >> 20} MiB), {built.initramfs}")
 
 

@@ -136,13 +136,31 @@ class Layout:
     """The CUDA toolkit as a whole: `bin`, `include`, `lib64`."""
 
 
-def runtime(layout: Layout) -> Files:
-    """Files that running programs need: libvgc, `vgc`, the Python packages, libraries of the CUDA toolkit."""
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Folders of what was compiled for a guest's machine."""
+
+    libvgc: Path
+    toolkit: Path | None
+    """None: it was not built for this machine."""
+
+
+def built_here() -> Built:
+    """Folders of what is compiled in place, for this machine."""
+    return Built(GUEST / "libvgc" / "build", TOOLKIT)
+
+
+def runtime(layout: Layout, built: Built | None = None) -> Files:
+    """Files that running programs need: libvgc, `vgc`, the Python packages, libraries of the CUDA toolkit.
+
+    `built`: None for what is compiled in place.
+    """
+    built = built or built_here()
     library = f"{layout.libraries}/{LIBRARY}"
     package = f"{layout.python}/guest_driver/libvgc"
     python = os.path.relpath(layout.python, "bin")
     files: dict[str, Path | Link | bytes] = {
-        library: GUEST / "libvgc" / "build" / "libvgc.so",
+        library: built.libvgc / "libvgc.so",
         f"{package}/vgc.h": GUEST / "libvgc" / "vgc.h",
         f"{package}/build/libvgc.so": Link(os.path.relpath(library, f"{package}/build")),
         f"{layout.python}/guest_driver/py.typed": GUEST / "py.typed",
@@ -153,7 +171,7 @@ def runtime(layout: Layout) -> Files:
         "lib/modules-load.d/virtio-gpu-compute.conf": b"uio_pci_generic\n",
     }
     files |= {f"{layout.python}/{path.relative_to(REPOSITORY)}": path for path in python_files()}
-    return files | {path: entry for path, entry in _toolkit(layout) if _is_for_running(path)}
+    return files | {path: entry for path, entry in _toolkit(layout, built) if _is_for_running(path)}
 
 
 def python_files() -> Iterator[Path]:
@@ -162,17 +180,21 @@ def python_files() -> Iterator[Path]:
         yield from (path for path in sorted((REPOSITORY / name).rglob("*.py")) if not path.is_relative_to(NOT_PYTHON))
 
 
-def development(layout: Layout, *, nvcc: bool = False) -> Files:
-    """Files that only compiling programs need: vgc.h, static libraries, mynvcc; with `nvcc`, also by that name."""
+def development(layout: Layout, built: Built | None = None, *, nvcc: bool = False) -> Files:
+    """Files that only compiling programs need: vgc.h, static libraries, mynvcc; with `nvcc`, also by that name.
+
+    `built`: None for what is compiled in place.
+    """
+    built = built or built_here()
     files: dict[str, Path | Link | bytes] = {
         "include/vgc.h": GUEST / "libvgc" / "vgc.h",
         f"{layout.libraries}/libvgc.so": Link(LIBRARY),
-        f"{layout.libraries}/libvgc.a": GUEST / "libvgc" / "build" / "libvgc.a",
+        f"{layout.libraries}/libvgc.a": built.libvgc / "libvgc.a",
         f"{layout.libraries}/pkgconfig/vgc.pc": PKG_CONFIG.format(
             prefix=layout.prefix, libraries=layout.libraries, version=VERSION
         ).encode(),
     }
-    files |= {path: entry for path, entry in _toolkit(layout) if not _is_for_running(path)}
+    files |= {path: entry for path, entry in _toolkit(layout, built) if not _is_for_running(path)}
     for name in ("mynvcc", *(["nvcc"] if nvcc else [])):
         if f"{layout.cuda}/bin/{name}" in files:
             files[f"bin/{name}"] = Link(os.path.relpath(f"{layout.cuda}/bin/{name}", "bin"))
@@ -225,9 +247,11 @@ def _is_for_running(path: str) -> bool:
     return ".so" in Path(path).name or Path(path).name == "ptxas"
 
 
-def _toolkit(layout: Layout) -> Iterator[tuple[str, Path | Link]]:
+def _toolkit(layout: Layout, built: Built) -> Iterator[tuple[str, Path | Link]]:
     """Files and empty folders of the CUDA toolkit. Its links stay links, but what they lead to outside is copied."""
-    top = TOOLKIT.resolve()
+    if built.toolkit is None:
+        return
+    top = built.toolkit.resolve()
     folders = [top] if top.is_dir() else []
     while folders:
         for path in sorted(folders.pop().iterdir()):

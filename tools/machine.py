@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools import image, qemu
+from tools import architecture, image, qemu
+from tools.architecture import Architecture
 
-CONSOLE: Final = "console=ttyS0 quiet mitigations=off"
+QUIET: Final = "quiet mitigations=off"
 PANIC_ENDS_QEMU: Final = "panic=-1"
 """Makes a guest that panics reset at once, which ends QEMU (-no-reboot), so that no test waits for it."""
 
@@ -80,20 +81,22 @@ class Machine:
     files: image.Image
     shared_ram: bool = False
     """If set, the guest's RAM is shared memory that vhost-user backends are given, as virtiofs needs it."""
+    architecture: Architecture = architecture.X86_64
 
     def __str__(self) -> str:
-        return f"QEMU {self.qemu.version}, {self.accelerator.upper()}"
+        name = "" if self.architecture.is_native else f"{self.architecture.name}, "
+        return f"QEMU {self.qemu.version}, {name}{self.accelerator.upper()}"
 
     def argv(self, kernel_arguments: str) -> list[str]:
         """Returns QEMU's command line without consoles, control connections and the device."""
-        cpu = "host" if self.accelerator == "kvm" else "max,la57=off"  # five-level paging only costs emulation time
+        cpu = "host" if self.accelerator == "kvm" else self.architecture.cpu
         return [
             *self.qemu.argv,
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
             *self._ram(),
             *(
                 "-machine",
-                f"q35,sata=off,smm=off{',memory-backend=ram' if self.shared_ram else ''}",
+                f"{self.architecture.machine}{',memory-backend=ram' if self.shared_ram else ''}",
                 "-accel",
                 self.accelerator,
                 "-cpu",
@@ -101,7 +104,7 @@ class Machine:
             ),
             *("-smp", str(self.cpus), "-m", str(self.memory_mib)),
             *("-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs)),
-            *("-append", f"{CONSOLE} {kernel_arguments}"),
+            *("-append", f"console={self.architecture.console} {QUIET} {kernel_arguments}"),
             *disk(self.files.base),
         ]
 
@@ -110,12 +113,20 @@ class Machine:
 
 
 def machine(
-    *, memory_mib: int | None = None, cpus: int = 2, shared_ram: bool = False, development: bool = False
+    *,
+    memory_mib: int | None = None,
+    cpus: int = 2,
+    shared_ram: bool = False,
+    development: bool = False,
+    wanted: Architecture | None = None,
 ) -> Machine:
     """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing.
 
     `development`: its guest has compilers, and memory for them unless `memory_mib` says how much.
+    `wanted`: None for the one that the environment names.
     """
-    found, files = qemu.find(), image.build(development=development)
+    wanted = wanted or architecture.wanted()
+    found, files = qemu.find(wanted), image.build(development=development, machine=wanted)
     memory_mib = memory_mib or (DEVELOPMENT_MEMORY_MIB if development else MEMORY_MIB)
-    return Machine(memory_mib, cpus, qemu.accelerator(found, files.kernel), found, files, shared_ram)
+    accelerator = qemu.accelerator(found, files.kernel) if wanted.is_native else "tcg"
+    return Machine(memory_mib, cpus, accelerator, found, files, shared_ram, wanted)

@@ -16,12 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tools.architecture import X86_64, Architecture
 from tools.common import cache_folder, locked, say
 from tools.debian import private_apt, unpack
 
 DEVICE: Final = "vhost-user-test-device-pci"
-PROGRAM: Final = "qemu-system-x86_64"
 SUITES: Final = ("trixie", "trixie-backports")
+FIRMWARE: Final = ("usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu")
 PROBE_SECONDS: Final = 60
 
 
@@ -34,9 +35,9 @@ class Qemu:
 
 
 @cache
-def find() -> Qemu:
-    """Returns the QEMU to use. The first call on a machine may download it."""
-    argv = _system() or _unpacked()
+def find(architecture: Architecture = X86_64) -> Qemu:
+    """Returns the QEMU that emulates the machine. The first call on a host may download it."""
+    argv = _system(architecture) or _unpacked(architecture)
     version = _output([*argv, "-version"]).split("version ", 1)[1].split()[0]
     return Qemu(argv, version)
 
@@ -63,44 +64,47 @@ def accelerator(qemu: Qemu, kernel: Path) -> str:
     return "kvm" if boot.returncode == 0 else "tcg"
 
 
-def _system() -> tuple[str, ...] | None:
+def _program(architecture: Architecture) -> str:
+    return f"qemu-system-{architecture.name}"
+
+
+def _system(architecture: Architecture) -> tuple[str, ...] | None:
     """Returns the installed QEMU, if it lists the device; its version would be no proof."""
-    program = shutil.which(PROGRAM)
+    program = shutil.which(_program(architecture))
     if program is None:
         return None
-    done = subprocess.run([program, "-device", f"{DEVICE},help"], capture_output=True, check=False)
+    argv = [program, "-machine", "none", "-device", f"{DEVICE},help"]
+    done = subprocess.run(argv, capture_output=True, check=False)
     return (program,) if done.returncode == 0 else None
 
 
-def unpacked_root() -> Path:
+def unpacked_root(architecture: Architecture = X86_64) -> Path:
     """Folder with Debian's QEMU and all that it needs; the first call downloads it."""
-    root = cache_folder() / "qemu"
-    with locked(cache_folder() / "qemu.lock"):
+    root = cache_folder() / ("qemu" if architecture == X86_64 else f"qemu-{architecture.name}")
+    with locked(root.with_name(f"{root.name}.lock")):
         if not root.exists():
-            _unpack_into(root)
+            _unpack_into(root, architecture)
     return root
 
 
-def _unpacked() -> tuple[str, ...]:
+def _unpacked(architecture: Architecture) -> tuple[str, ...]:
     """Returns Debian's QEMU in the cache, run with its own C library so that it fits any host."""
-    root = unpacked_root()
+    root = unpacked_root(architecture)
     return (
         str(root / "lib64/ld-linux-x86-64.so.2"),
         "--library-path",
         str(root / "usr/lib/x86_64-linux-gnu"),
-        str(root / "usr/bin" / PROGRAM),
-        *("-L", str(root / "usr/share/qemu")),
-        *("-L", str(root / "usr/share/seabios")),
-        *("-L", str(root / "usr/lib/ipxe/qemu")),
+        str(root / "usr/bin" / _program(architecture)),
+        *(word for folder in FIRMWARE for word in ("-L", str(root / folder)) if (root / folder).exists()),
     )
 
 
-def _unpack_into(root: Path) -> None:
-    say(f"unpacking Debian's QEMU, which has the {DEVICE}, into {root}")
+def _unpack_into(root: Path, architecture: Architecture) -> None:
+    say(f"unpacking Debian's QEMU for {architecture.name}, which has the {DEVICE}, into {root}")
     partial = root.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     with private_apt(*SUITES) as apt:
-        unpack(apt.fetch(["qemu-system-x86"], release=SUITES[-1]), partial)
+        unpack(apt.fetch([architecture.qemu_package], release=SUITES[-1]), partial)
     partial.rename(root)
 
 

@@ -2,7 +2,7 @@
 
 ``make vm DEV=1`` (``--development``) boots the guest with compilers. ``FRAMEWORKS=1`` (``--frameworks``) gives it the frameworks
 in Python that ``make frameworks`` has installed, else tinygrad alone, as ``python``. ``FILES=FOLDER`` (``--files``) gives it copies of
-files or folders, in /root.
+files or folders, in /root. ``MACHINE=aarch64`` (``--machine``) emulates a guest of such a machine.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools import frameworks, installation
+from tools.architecture import ARCHITECTURES, X86_64, wanted
 from tools.common import REPOSITORY, die, say
 from tools.machine import FILES, FRAMEWORKS, SHELL, disk, machine
 
 NAME = "demo"
+SHELL_MEMORY_MIB = 1024
 
 
 def packed(paths: Sequence[Path], folder: Path) -> Path:
@@ -51,12 +53,17 @@ def main() -> int:
     parser.add_argument("--development", action="store_true", help="a guest with compilers")
     parser.add_argument("--frameworks", action="store_true", help="one with frameworks in Python, and with compilers")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="files and folders to copy into the guest")
+    parser.add_argument("--machine", choices=sorted(ARCHITECTURES), default=wanted().name, help="default: %(default)s")
     arguments = parser.parse_args()
+    emulated = ARCHITECTURES[arguments.machine]
+    if arguments.frameworks and emulated != X86_64:
+        die(f"the frameworks are installed for {X86_64.name} alone", hint="--frameworks or --machine, not both")
     development = arguments.development or arguments.frameworks
     for path in arguments.files:
         if not path.exists():
             die(f"{path}: no such file or folder")
-    host = machine(development=True) if development else machine(memory_mib=1024)
+    memory_mib = None if development else SHELL_MEMORY_MIB
+    host = machine(development=development, memory_mib=memory_mib, wanted=emulated)
     if development and not installation.has_toolkit():
         say(f"no mynvcc in the guest: there is no CUDA toolkit at {installation.TOOLKIT.relative_to(REPOSITORY)}")
     if arguments.frameworks and frameworks.python() is None:

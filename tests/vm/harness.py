@@ -25,6 +25,7 @@ from typing import Final, Self
 from tests.limits import ANSWERS_WITHIN_S, HANGS_AFTER_S
 from tests.vm.agent import Agent, AgentError, Answer
 from tests.vm.qmp import Qmp, QmpError
+from tools.architecture import Architecture
 from tools.machine import PANIC_ENDS_QEMU, Device, disk, machine
 
 BOOT_SECONDS: Final = HANGS_AFTER_S
@@ -71,10 +72,14 @@ class Guest:
         shared_ram: bool = False,
         development: bool = False,
         disks: Sequence[Path] = (),
+        architecture: Architecture | None = None,
     ) -> None:
+        """`architecture`: None for the machine that the environment names."""
         self.devices = devices
         self.disks = disks
-        self.machine = machine(memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram, development=development)
+        self.machine = machine(
+            memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram, development=development, wanted=architecture
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

@@ -25,7 +25,8 @@ from tests.processes import children
 from tests.vm import libvirt_root
 from tests.waiting import until
 from tools import image, libvirt, qemu
-from tools.machine import CONSOLE
+from tools.architecture import X86_64
+from tools.machine import QUIET
 
 KVM_GROUP: Final = 60036
 QEMU_USER: Final = 64055
@@ -169,7 +170,7 @@ class LibvirtHost:
             ports=_PORTS if machine == "q35" else "",
             emulator=EMULATOR,
             guest=GUEST,
-            console=CONSOLE,
+            console=f"console={X86_64.console} {QUIET}",
             agent=self.agent_socket(name),
             serial=self.folder / "guests" / f"{name}.serial",
         )

@@ -6,7 +6,6 @@ import os
 import select
 import shlex
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.processes import descendants
+from tests.vm.c_programs import put_program
 from tests.vm.harness import Guest
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools.common import REPOSITORY
 
 pytestmark = pytest.mark.vm
 
-LIBVGC = REPOSITORY / "guest_driver" / "libvgc"
+EXAMPLES = REPOSITORY / "examples"
 
 
 @contextmanager
@@ -84,11 +84,8 @@ def test_driver_brings_the_device_up_and_computes() -> None:
 
 
 def test_calls_by_name_take_the_faster_side(tmp_path: Path) -> None:
-    program = tmp_path / "call_by_name"
-    words = ["cc", "-O2", "-static", f"-I{LIBVGC}", REPOSITORY / "examples" / "call_by_name.c", "-o", program]
-    subprocess.run([*map(str, words), LIBVGC / "build" / "libvgc.a", "-pthread"], check=True)
     with guest_with_device() as (guest, _):
-        guest.put(program, "/root/call_by_name")
+        put_program(guest, EXAMPLES / "call_by_name.c", tmp_path / "call_by_name", "/root/call_by_name")
         for command, function in (
             ("/root/call_by_name", "smooth"),
             ("python3 examples/call_by_name.py", "distances"),
@@ -101,11 +98,8 @@ def test_calls_by_name_take_the_faster_side(tmp_path: Path) -> None:
 
 
 def test_built_in_functions_compute_without_a_source(tmp_path: Path) -> None:
-    program = tmp_path / "product"
-    words = ["cc", "-O2", "-static", f"-I{LIBVGC}", REPOSITORY / "examples" / "product.c", "-o", program]
-    subprocess.run([*map(str, words), LIBVGC / "build" / "libvgc.a", "-pthread", "-lm"], check=True)
     with guest_with_device() as (guest, _):
-        guest.put(program, "/root/product")
+        put_program(guest, EXAMPLES / "product.c", tmp_path / "product", "/root/product")
         assert guest.run("/root/product").stdout.count("right") == 4
         assert guest.run("python3 examples/spectrum.py").stdout == "440 Hz, 1250 Hz: right\n"
         guest.run("python3 -c 'import numpy; numpy.save(\"a.npy\", numpy.arange(6.0).reshape(2, 3))'")

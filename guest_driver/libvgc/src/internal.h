@@ -160,6 +160,11 @@ int vgc_pci_grant(const char *address, const char *file, gid_t group);
 int vgc_pci_command(const char *address, uint16_t set);
 void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
 bool vgc_pci_uio(const char *address, char *node, size_t room);
+/* Takes a function from the kernel's virtio-pci (*was_virtio), unless a driver uses its virtio device. VGC_NO_DEVICE if
+ * it is another driver's. */
+int vgc_pci_release(const char *address, bool *was_virtio);
+/* Lets the kernel's drivers have it again. */
+void vgc_pci_give_back(const char *address);
 int vgc_pci_bind_uio(const char *address);
 
 /* ---- virtio_pci.c and what it is made of (virtio.h), memfd.c --------------------------------- */

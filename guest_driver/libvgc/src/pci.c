@@ -12,6 +12,7 @@
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define UIO_DRIVER "uio_pci_generic"
+#define VIRTIO_DRIVER "virtio-pci"
 
 enum { PCI_COMMAND = 4, PATH_ROOM = 512 };
 
@@ -147,14 +148,38 @@ int vgc_pci_command(const char *address, uint16_t set)
     return result;
 }
 
-void vgc_pci_driver(const char *address, char *driver, size_t room)
+static void read_driver(const char *path, char *driver, size_t room)
 {
-    char path[PATH_ROOM], target[PATH_ROOM];
-    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver", address);
+    char target[PATH_ROOM];
     ssize_t len = readlink(path, target, sizeof(target) - 1);
     target[len > 0 ? len : 0] = '\0';
     const char *name = strrchr(target, '/');
     (void)snprintf(driver, room, "%s", name != NULL ? name + 1 : "");
+}
+
+void vgc_pci_driver(const char *address, char *driver, size_t room)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver", address);
+    read_driver(path, driver, room);
+}
+
+/* Driver of the virtio device that virtio-pci has made of a function: "" if none. */
+static void virtio_driver(const char *address, char *driver, size_t room)
+{
+    char path[PATH_ROOM];
+    driver[0] = '\0';
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s", address);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return;
+    for (struct dirent *entry; driver[0] == '\0' && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, "virtio", 6) != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/%.64s/driver", address, entry->d_name);
+        read_driver(path, driver, room);
+    }
+    (void)closedir(folder);
 }
 
 bool vgc_pci_uio(const char *address, char *node, size_t room)
@@ -172,6 +197,37 @@ bool vgc_pci_uio(const char *address, char *node, size_t room)
     return node[0] != '\0';
 }
 
+static int unbind(const char *address)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
+    return write_text(path, address);
+}
+
+int vgc_pci_release(const char *address, bool *was_virtio)
+{
+    char driver[64];
+    vgc_pci_driver(address, driver, sizeof(driver));
+    *was_virtio = false;
+    if (driver[0] == '\0' || strcmp(driver, UIO_DRIVER) == 0)
+        return VGC_OK;
+    if (strcmp(driver, VIRTIO_DRIVER) == 0)
+        virtio_driver(address, driver, sizeof(driver));
+    if (driver[0] != '\0')
+        return vgc_fail(VGC_NO_DEVICE,
+                        "%s is used by the kernel's driver %s, so whose device it is was not looked at; if it is a "
+                        "virtio-gpu-compute device, unbind that driver from it",
+                        address, driver);
+    int result = unbind(address);
+    *was_virtio = result == VGC_OK;
+    return result;
+}
+
+void vgc_pci_give_back(const char *address)
+{
+    (void)write_text("/sys/bus/pci/drivers_probe", address);
+}
+
 int vgc_pci_bind_uio(const char *address)
 {
     char path[PATH_ROOM], driver[64];
@@ -184,10 +240,8 @@ int vgc_pci_bind_uio(const char *address)
                                        " (it is in the distribution's kernel package)");
     (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", address);
     int result = write_text(path, UIO_DRIVER);
-    if (result == VGC_OK && driver[0] != '\0') {
-        (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver/unbind", address);
-        result = write_text(path, address);
-    }
+    if (result == VGC_OK && driver[0] != '\0')
+        result = unbind(address);
     if (result == VGC_OK)
         result = write_text("/sys/bus/pci/drivers_probe", address);
     if (result != VGC_OK)

@@ -53,9 +53,7 @@ struct virtio_pci {
     struct vgc_transport base;
     const char *state_dir;   /* the caller's, while the function is opened */
     struct vgc_grant *grant; /* what root left there for processes that cannot read it all; NULL: this one can */
-    int config_fd;           /* PCI configuration space; its flock guards the select registers and the window */
-    uint8_t window;          /* where in it the window into the BARs is; 0: nowhere */
-    uint8_t device_area[16]; /* the capability that says where the device's configuration is */
+    int config_fd;           /* PCI configuration space; its flock guards the select registers and the binding */
     void *bars[NUM_BARS];
     uint64_t bar_bytes[NUM_BARS];
     volatile struct common_config *common;
@@ -84,14 +82,14 @@ int vgc_virtio_leave_grant(const char *state_dir, const char *name, const struct
 /* ---- virtio_areas.c: the PCI configuration space and what it points to ---------------------- */
 
 void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear);
-/* Over all processes: the select registers, the window in configuration space, binding. */
+/* Over all processes: the select registers, binding. */
 void vgc_virtio_lock(struct virtio_pci *pci);
 void vgc_virtio_unlock(struct virtio_pci *pci);
 /* The 256 bytes of PCI configuration space, as they are or as root has left them. */
 int vgc_virtio_read_pci_config(struct virtio_pci *pci, uint8_t config[256]);
-/* VGC_NO_DEVICE if the device's configuration does not begin with our magic. Maps nothing. */
-int vgc_virtio_check_magic(struct virtio_pci *pci);
+/* VGC_NO_DEVICE if the device's configuration does not begin with our magic. */
 int vgc_virtio_map_areas(struct virtio_pci *pci);
+void vgc_virtio_unmap_areas(struct virtio_pci *pci);
 
 /* ---- virtio_start.c: vgc_transport_ops' is_running and start -------------------------------- */
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "virtio.h"
@@ -18,7 +19,6 @@ enum { /* virtio_pci_cap.cfg_type [virtio 1.3 §4.1.4] */
        CAP_NOTIFY = 2,
        CAP_ISR = 3,
        CAP_DEVICE = 4,
-       CAP_PCI_CONFIG = 5,
 };
 
 /* ---- configuration space -------------------------------------------------------------------- */
@@ -69,41 +69,6 @@ static int for_each_capability(struct virtio_pci *pci, int (*visit)(struct virti
         if (config[at] == CAPABILITY_VENDOR)
             result = visit(pci, config, at);
     return result;
-}
-
-/* ---- whose device it is --------------------------------------------------------------------- */
-
-static int note_window(struct virtio_pci *pci, const uint8_t *config, uint8_t at)
-{
-    if (config[at + 3] == CAP_DEVICE)
-        memcpy(pci->device_area, config + at, sizeof(pci->device_area));
-    else if (config[at + 3] == CAP_PCI_CONFIG)
-        pci->window = at;
-    return VGC_OK;
-}
-
-static int not_ours(const struct virtio_pci *pci)
-{
-    return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
-                    pci->base.name);
-}
-
-/* Whether the device's configuration begins with our magic, read through the window in PCI configuration space
- * [virtio 1.3 §4.1.4.9]: the BAR cannot be mapped while another driver holds it, and it is not ours to take from
- * that driver before we know. */
-int vgc_virtio_check_magic(struct virtio_pci *pci)
-{
-    uint32_t magic = 0, length = sizeof(magic);
-    int result = for_each_capability(pci, note_window);
-    if (result != VGC_OK || pci->grant != NULL) /* root has looked; the window is beyond what we can read */
-        return result;
-    vgc_virtio_lock(pci);
-    bool fine = pci->window != 0 && pwrite(pci->config_fd, pci->device_area + 4, 1, pci->window + 4) == 1 &&
-                pwrite(pci->config_fd, pci->device_area + 8, 4, pci->window + 8) == 4 &&
-                pwrite(pci->config_fd, &length, 4, pci->window + 12) == 4 &&
-                pread(pci->config_fd, &magic, 4, pci->window + 16) == 4;
-    vgc_virtio_unlock(pci);
-    return fine && magic == VGC_CONFIG_MAGIC ? VGC_OK : not_ours(pci);
 }
 
 /* ---- mapping -------------------------------------------------------------------------------- */
@@ -175,6 +140,15 @@ static int map_capability(struct virtio_pci *pci, const uint8_t *config, uint8_t
     return VGC_OK;
 }
 
+void vgc_virtio_unmap_areas(struct virtio_pci *pci)
+{
+    for (int bar = 0; bar < NUM_BARS; bar++) {
+        if (pci->bars[bar] != NULL)
+            (void)munmap(pci->bars[bar], pci->bar_bytes[bar]);
+        pci->bars[bar] = NULL;
+    }
+}
+
 int vgc_virtio_map_areas(struct virtio_pci *pci)
 {
     int result = for_each_capability(pci, map_capability);
@@ -182,6 +156,8 @@ int vgc_virtio_map_areas(struct virtio_pci *pci)
         return result;
     if (pci->common == NULL || pci->notify == NULL || pci->isr == NULL || pci->device_config == NULL)
         return vgc_fail(VGC_INCOMPATIBLE, "%s lacks one of virtio's capability areas", pci->base.name);
-    /* Another device may have come to the address since. */
-    return *(volatile uint32_t *)pci->device_config == VGC_CONFIG_MAGIC ? VGC_OK : not_ours(pci);
+    if (*(volatile uint32_t *)pci->device_config == VGC_CONFIG_MAGIC)
+        return VGC_OK;
+    return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
+                    pci->base.name);
 }

@@ -43,9 +43,7 @@ static void write_ack(struct vgc_transport *transport, uint32_t allotment)
 void vgc_virtio_close(struct vgc_transport *transport)
 {
     struct virtio_pci *pci = vgc_virtio_of(transport);
-    for (int bar = 0; bar < NUM_BARS; bar++)
-        if (pci->bars[bar] != NULL)
-            (void)munmap(pci->bars[bar], pci->bar_bytes[bar]);
+    vgc_virtio_unmap_areas(pci);
     if (transport->region != NULL)
         (void)munmap(transport->region, transport->region_bytes);
     if (pci->config_fd >= 0)
@@ -69,11 +67,29 @@ static const struct vgc_transport_ops PCI_OPS = {
     .close = vgc_virtio_close,
 };
 
-static int bind_uio(struct virtio_pci *pci)
+/* The BAR shows whose device it is, and cannot be mapped while the kernel's virtio-pci has it. The window into the
+ * BARs in PCI configuration space [virtio 1.3 §4.1.4.9] would show it, too, but QEMU aborts when a guest reads there
+ * while the BAR is not mapped, and on machines whose PCI memory is an alias (aarch64's virt) always. */
+static int take(struct virtio_pci *pci)
 {
+    uint8_t config[256];
+    bool was_virtio = false;
+    int result = vgc_virtio_read_pci_config(pci, config); /* nothing is taken that could not be used */
     vgc_virtio_lock(pci);
-    int result = vgc_pci_bind_uio(pci->base.name);
-    vgc_virtio_set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
+    if (result == VGC_OK)
+        result = vgc_pci_release(pci->base.name, &was_virtio);
+    if (result == VGC_OK) {
+        vgc_virtio_set_command(pci, COMMAND_MEMORY, 0);
+        result = vgc_virtio_map_areas(pci);
+        if (result == VGC_OK)
+            result = vgc_pci_bind_uio(pci->base.name);
+        else
+            vgc_virtio_unmap_areas(pci);
+    }
+    if (result == VGC_OK)
+        vgc_virtio_set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
+    else if (was_virtio)
+        vgc_pci_give_back(pci->base.name);
     vgc_virtio_unlock(pci);
     return result;
 }
@@ -91,11 +107,7 @@ int vgc_virtio_open_function(const char *address, const char *state_dir, struct 
     pci->config_fd = vgc_pci_open(address, "config", O_RDWR);
     int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address) : VGC_OK;
     if (result == VGC_OK)
-        result = vgc_virtio_check_magic(pci);
-    if (result == VGC_OK)
-        result = bind_uio(pci);
-    if (result == VGC_OK)
-        result = vgc_virtio_map_areas(pci);
+        result = take(pci);
     if (result != VGC_OK) {
         vgc_virtio_close(&pci->base);
         return result;
