@@ -65,6 +65,8 @@ test: lint image test-asan  ## every test: on sanitized C code, the others on or
 nightly: EXCEPT_PASSED :=
 nightly: export VGC_TAKEOVERS = 100
 nightly: export VGC_SYSTEMD = 1
+nightly: export VGC_CLOUD = 1
+nightly: export VGC_FRONTENDS = 1
 nightly: HOURS := 4
 nightly: frameworks test ptx fuzz  ## as test, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
 
@@ -126,8 +128,9 @@ demo: image  ## a guest works on a photograph; pictures in build/demo/
 	$(PYTHON) -m tools.demo
 
 .PHONY: vm
-vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA programs; FRAMEWORKS=1: with frameworks in Python, too; FILES: what to copy there; MACHINE=aarch64: such a guest
-	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development) $(if $(filter-out 0,$(FRAMEWORKS)),--frameworks) $(if $(FILES),--files $(FILES)) $(if $(MACHINE),--machine $(MACHINE))
+vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA programs; FRAMEWORKS=1: with frameworks in Python, too; FILES: what to copy there; MACHINE=aarch64: such a guest; IMAGE: a disk image for clouds instead
+	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development) $(if $(filter-out 0,$(FRAMEWORKS)),--frameworks) $(if $(FILES),--files $(FILES)) $(if $(MACHINE),--machine $(MACHINE)) \
+		$(if $(IMAGE),--image '$(IMAGE)')
 
 .PHONY: install-guest
 install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVCC=1: as nvcc, too)

@@ -50,6 +50,8 @@ PACKAGES: Final = {
     "checkpolicy": "tests of the policy module for SELinux",
     "libvirt-dev": "libvirt's Python package",
     "pkgconf": "finds it",
+    "mmdebstrap": "the disk image for clouds of a test of the guest's packages",
+    "qemu-utils": "the same",
     "uidmap": "tests of a daemon that is not root",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {

@@ -3,6 +3,9 @@
 ``make vm DEV=1`` (``--development``) boots the guest with compilers. ``FRAMEWORKS=1`` (``--frameworks``) gives it the frameworks
 in Python that ``make frameworks`` has installed, else tinygrad alone, as ``python``. ``FILES=FOLDER`` (``--files``) gives it copies of
 files or folders, in /root. ``MACHINE=aarch64`` (``--machine``) emulates a guest of such a machine.
+
+``IMAGE=FILE`` (``--image``) boots a disk image for clouds instead, such as Debian's, in which nothing of the project is installed
+yet: root is logged in on the console, and the packages to install are there. What is changed on the disk is dropped at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.vm.vgcd import Vgcd, VmSettings
-from tools import frameworks, installation
+from tools import cloud_vm, frameworks, installation
 from tools.architecture import ARCHITECTURES, X86_64, wanted
 from tools.common import REPOSITORY, die, say
 from tools.machine import FILES, FRAMEWORKS, SHELL, disk, machine
@@ -43,6 +46,21 @@ def disks(files: Path | None, packages: Path | None) -> tuple[str, list[str]]:
     return " ".join(kernel), argv
 
 
+def boot_image(disk: Path) -> int:
+    """Boots a disk image for clouds on this terminal; returns QEMU's exit code."""
+    with (
+        tempfile.TemporaryDirectory(prefix="vgc-cloud-") as folder,
+        Vgcd(VmSettings(NAME), log_level="warning") as vgcd,
+    ):
+        host = cloud_vm.machine(disk, Path(folder))
+        cloud_vm.make_seed(Path(folder))
+        say(f"booting {disk} ({host}), which takes minutes without KVM; poweroff ends it, Ctrl-A X kills QEMU")
+        device = vgcd.device(NAME)
+        with device.region() as region:
+            argv = [*host.argv(), *device.argv(region), "-serial", "mon:stdio"]
+            return subprocess.run(argv, pass_fds=[region], check=False).returncode
+
+
 def _without_git(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if Path(entry.name).name == ".git" else entry
 
@@ -53,12 +71,19 @@ def main() -> int:
     parser.add_argument("--development", action="store_true", help="a guest with compilers")
     parser.add_argument("--frameworks", action="store_true", help="one with frameworks in Python, and with compilers")
     parser.add_argument("--files", type=Path, nargs="+", default=[], help="files and folders to copy into the guest")
+    parser.add_argument(
+        "--image", type=Path, help="disk image for clouds, in qcow2 or raw, to boot instead of the project's guest"
+    )
     parser.add_argument("--machine", choices=sorted(ARCHITECTURES), default=wanted().name, help="default: %(default)s")
     arguments = parser.parse_args()
     emulated = ARCHITECTURES[arguments.machine]
     if arguments.frameworks and emulated != X86_64:
         die(f"the frameworks are installed for {X86_64.name} alone", hint="--frameworks or --machine, not both")
     development = arguments.development or arguments.frameworks
+    if arguments.image is not None:
+        if development or arguments.files or emulated != X86_64:
+            die("--image boots the image as it is", hint="without --development, --frameworks, --files and --machine")
+        return boot_image(arguments.image)
     for path in arguments.files:
         if not path.exists():
             die(f"{path}: no such file or folder")

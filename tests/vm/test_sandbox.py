@@ -16,9 +16,14 @@ from tests.protocol.test_reload import is_reached
 from tests.vm.vgcd import Vgcd, VmSettings
 from tests.vm.workbench import needs_toolkit
 from tests.waiting import until
+from tools.architecture import X86_64, wanted
 from tools.common import REPOSITORY
 
-pytestmark = [pytest.mark.vm, needs_toolkit]
+pytestmark = [
+    pytest.mark.vm,
+    needs_toolkit,
+    pytest.mark.skipif(wanted() != X86_64, reason="the job's frameworks are installed for x86-64 alone"),
+]
 
 JOB: Final = REPOSITORY / "examples" / "sandbox" / "job.py"
 
