@@ -415,7 +415,7 @@ static void begin(struct input *input)
     life.device = (struct vgc_device){.transport = &life.transport,
                                       .config = life.config,
                                       .state = &life.shared,
-                                      .state_fd = STATE_FD,
+                                      .state_file = STATE_FD,
                                       .process = vgc_process(),
                                       .serial = 1,
                                       .is_own_timeout = true, /* of nothing: who would wait gives up at once */

@@ -21,53 +21,51 @@ static struct {
     uint8_t *memory;
 } bars[NUM_BARS];
 static uint8_t fill;
+static bool is_locked;
 
 /* ---- what stands in for the system and for the rest of the driver ----------------------------------------------- */
 
-ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *from, size_t size, off_t at);
-int __wrap_flock(int fd, int operation);
-int __wrap_close(int fd);
-int __wrap_munmap(void *at, size_t size);
-
-ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
+bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size)
 {
-    PROMISE(fd == FD && at >= 0 && (size_t)at + size <= CONFIG);
-    memcpy(to, config_space + at, size);
-    return (ssize_t)size;
+    PROMISE(config == FD && at + size <= CONFIG);
+    memcpy(bytes, config_space + at, size);
+    return true;
 }
 
-ssize_t __wrap_pwrite(int fd, const void *from, size_t size, off_t at)
+bool vgc_pci_write(vgc_handle config, uint32_t at, const void *bytes, size_t size)
 {
-    PROMISE(fd == FD && at >= 0 && (size_t)at + size <= CONFIG && from != NULL);
-    return (ssize_t)size;
+    PROMISE(config == FD && at + size <= CONFIG && bytes != NULL);
+    return true;
 }
 
-int __wrap_flock(int fd, int operation)
+void vgc_pci_lock(vgc_handle config)
 {
-    (void)operation;
-    PROMISE(fd == FD);
-    return 0;
+    PROMISE(config == FD && !is_locked);
+    is_locked = true;
 }
 
-int __wrap_close(int fd)
+void vgc_pci_unlock(vgc_handle config)
 {
-    PROMISE(fd == FD);
-    return 0;
+    PROMISE(config == FD && is_locked);
+    is_locked = false;
 }
 
-int __wrap_munmap(void *at, size_t size)
+void vgc_file_close(vgc_handle file)
+{
+    PROMISE(file == FD);
+}
+
+void vgc_unmap(void *pointer, size_t bytes)
 {
     for (int bar = 0; bar < NUM_BARS; bar++) {
-        if (bars[bar].memory != at)
+        if (bars[bar].memory != pointer)
             continue;
-        PROMISE(size == bars[bar].size);
-        free(at);
+        PROMISE(bytes == bars[bar].size);
+        free(pointer);
         bars[bar].memory = NULL;
-        return 0;
+        return;
     }
     PROMISE(!"only what was mapped is unmapped");
-    return -1;
 }
 
 int vgc_fail(int result, const char *format, ...)
@@ -110,10 +108,9 @@ struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
     return NULL;
 }
 
-int vgc_pci_open(const char *address, const char *file, int flags)
+vgc_handle vgc_pci_open_config(const char *address)
 {
-    (void)address, (void)flags;
-    PROMISE(strcmp(file, "config") == 0);
+    (void)address;
     return FD;
 }
 
@@ -130,6 +127,18 @@ void vgc_pci_give_back(const char *address)
     PROMISE(fill % 4 == 0);
     for (int bar = 0; bar < NUM_BARS; bar++)
         PROMISE(bars[bar].memory == NULL);
+}
+
+vgc_handle vgc_pci_open_interrupt(const char *node)
+{
+    (void)node;
+    return VGC_NO_HANDLE;
+}
+
+enum vgc_interrupt vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
+{
+    (void)interrupt, (void)timeout_ns;
+    return VGC_INTERRUPT_NONE;
 }
 
 int vgc_pci_bind_uio(const char *address)

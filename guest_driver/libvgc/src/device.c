@@ -112,7 +112,7 @@ static struct vgc_device *new_device(const struct vgc_options *options)
     device->pid = getpid();
     device->process = vgc_process();
     device->serial = atomic_fetch_add(&serials, 1) + 1;
-    device->state_fd = -1;
+    device->state_file = VGC_NO_HANDLE;
     device->client = UINT32_MAX;
     device->spin_ns = options->spin_ns != 0 ? options->spin_ns : DEFAULT_SPIN_NS;
     device->open_timeout_ns = options->open_timeout_ns != 0 ? options->open_timeout_ns : DEFAULT_OPEN_TIMEOUT_NS;

@@ -1,10 +1,8 @@
-/* Errors as text per thread, and the clock. */
+/* Errors as text per thread, and deadlines. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include "internal.h"
 
@@ -116,9 +114,8 @@ int vgc_fail_errno(const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     bool denied = error == EACCES || error == EPERM;
-    return vgc_fail(
-        denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, strerror(error),
-        denied ? " (libvgc needs root rights, or those of a group to which 'vgc grant GROUP' gave the device)" : "");
+    return vgc_fail(denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, strerror(error),
+                    denied ? vgc_denied_hint : "");
 }
 
 void vgc_set_log(const char *log, size_t len)
@@ -136,13 +133,6 @@ void vgc_set_log(const char *log, size_t len)
     last_log[len] = '\0';
 }
 
-uint64_t vgc_now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * VGC_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 uint64_t vgc_deadline(uint64_t timeout_ns)
 {
     uint64_t now = vgc_now_ns();
@@ -154,17 +144,9 @@ bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns)
     uint64_t now = vgc_now_ns();
     if (now >= deadline_ns)
         return false;
-    uint64_t nap = VGC_MIN(*step_ns, deadline_ns - now);
-    struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)VGC_MIN(nap, VGC_NS_PER_S - 1)};
     int cancel = vgc_cancel_off();
-    (void)nanosleep(&pause, NULL);
+    vgc_nap(VGC_MIN(*step_ns, deadline_ns - now));
     vgc_cancel_back(cancel);
     *step_ns = VGC_MIN(*step_ns * 2, VGC_NS_PER_MS);
     return true;
-}
-
-bool vgc_file_may_have(uint64_t bytes)
-{
-    struct rlimit most;
-    return getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes <= most.rlim_cur;
 }

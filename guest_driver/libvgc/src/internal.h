@@ -1,6 +1,6 @@
 /* Internals of libvgc, from the bottom up: a file calls functions of files that stand before
- * it here, and none behind (tests/unit/test_architecture_c.py). The public calls of vgc.h are on top: memory.c,
- * program.c, launch.c, stream.c, device.c.
+ * it here, and none behind (tests/unit/test_architecture_c.py). The operating system is below all of them (platform.h).
+ * The public calls of vgc.h are on top: memory.c, program.c, launch.c, stream.c, device.c.
  *
  * Lock order: heap, state, queue. */
 #ifndef VGC_INTERNAL_H
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "../vgc.h"
+#include "platform.h"
 #include "vgc_vring.h"
 #include "vgc_wire.h"
 
@@ -42,13 +43,10 @@ int vgc_fail(int result, const char *format, ...) __attribute__((format(printf, 
 /* Adds strerror(errno); VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
 int vgc_fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void vgc_set_log(const char *log, size_t len);
-uint64_t vgc_now_ns(void);
 /* The moment `timeout_ns` from now, UINT64_MAX if that is beyond the clock. */
 uint64_t vgc_deadline(uint64_t timeout_ns);
 /* Sleeps for *step_ns, at most until the deadline, and doubles *step_ns up to 1 ms. False once it has passed. */
 bool vgc_backoff(uint64_t *step_ns, uint64_t deadline_ns);
-/* May a file of the program's have that many bytes (ulimit -f)? Writing more would end it by a signal. */
-bool vgc_file_may_have(uint64_t bytes);
 
 /* From here to vgc_cancel_back(), pthread_cancel() does not end the thread: it has locks, and the host may still write
  * into memory of its stack. */
@@ -63,11 +61,6 @@ static inline void vgc_cancel_back(int before)
 {
     (void)pthread_setcancelstate(before, &before);
 }
-
-/* ---- fork.c --------------------------------------------------------------------------------- */
-
-/* A number of this process that a child of fork() does not have. Cheap. */
-uint32_t vgc_process(void);
 
 /* ---- transport.c: what transports have in common -------------------------------------------- */
 
@@ -138,36 +131,7 @@ const char *vgc_state_dir(const struct vgc_options *options);
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
 
-/* ---- pci.c: sysfs --------------------------------------------------------------------------- */
-
-enum { VGC_PCI_ADDRESS_LEN = 32 };
-
-struct vgc_pci_id {
-    char address[VGC_PCI_ADDRESS_LEN];
-    uint16_t vendor;
-    uint16_t device;
-};
-
-/* All functions of one vendor and device id, in address order. */
-int vgc_pci_find(uint16_t vendor, uint16_t device, struct vgc_pci_id *ids, size_t room, size_t *count);
-int vgc_pci_open(const char *address, const char *file, int flags);
-/* Base and size of a BAR from the function's `resource` file. */
-int vgc_pci_bar(const char *address, uint32_t bar, uint64_t *base, uint64_t *size);
-int vgc_pci_map(const char *address, const char *file, uint64_t size, void **pointer);
-/* Lets a group read and write a file of the function's. */
-int vgc_pci_grant(const char *address, const char *file, gid_t group);
-/* Sets bits in the PCI command register, unless they are set. */
-int vgc_pci_command(const char *address, uint16_t set);
-void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
-bool vgc_pci_uio(const char *address, char *node, size_t room);
-/* Takes a function from the kernel's virtio-pci (*was_virtio), unless a driver uses its virtio device. VGC_NO_DEVICE if
- * it is another driver's. */
-int vgc_pci_release(const char *address, bool *was_virtio);
-/* Lets the kernel's drivers have it again. */
-void vgc_pci_give_back(const char *address);
-int vgc_pci_bind_uio(const char *address);
-
-/* ---- virtio_pci.c and what it is made of (virtio.h), memfd.c --------------------------------- */
+/* ---- virtio_pci.c and what it is made of (virtio.h), linux/memfd.c, windows/memfd.c ----------- */
 
 int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
 int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
@@ -202,7 +166,7 @@ struct vgc_state {
 };
 
 /* Opens the state file of a device, which it makes for its own user. */
-int vgc_state_open_file(const char *state_dir, const char *name, int *fd);
+int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *file);
 /* Opens the state file, brings the device up if it is not, and takes a client entry. */
 int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t deadline_ns);
 void vgc_state_close(struct vgc_device *device, bool quiet);
@@ -350,9 +314,9 @@ struct vgc_device {
     struct vgc_limits limits;
     struct vgc_layout layout;
     struct vgc_state *state;
-    int state_fd;
+    vgc_handle state_file;
     uint32_t client;
-    pid_t pid;        /* that opened it */
+    int pid;          /* that opened it */
     uint32_t process; /* likewise, as vgc_process() has it */
     uint64_t serial;  /* tells handles apart that reuse an address */
     uint64_t spin_ns;

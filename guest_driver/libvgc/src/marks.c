@@ -89,7 +89,7 @@ int vgc_marks_send(struct vgc_device *device, struct vgc_marks *marks)
     int result = vgc_message_begin(&message, device, VGC_OP_MARKS, 0, false);
     if (result != VGC_OK)
         return result;
-    (void)put_text(body.name, program_invocation_short_name, sizeof(body.name));
+    (void)put_text(body.name, vgc_program_name(), sizeof(body.name));
     body.now_ns = vgc_now_ns();
     (void)vgc_message_put(&message, &body, sizeof(body));
     (void)vgc_message_put(&message, marks->bytes, marks->size);

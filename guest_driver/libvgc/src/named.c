@@ -18,7 +18,7 @@ static void free_mutex(void)
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(NULL, NULL, free_mutex);
+    vgc_in_children(free_mutex);
 }
 
 bool vgc_named_is_inherited(const struct vgc_named_table *table)

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 
@@ -40,11 +39,7 @@ void vgc_queue_set_current(struct vgc_device *device, struct vgc_queue *queue)
 
 static void init_sync(struct vgc_queue *queue)
 {
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&queue->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    vgc_cond_init(&queue->changed);
     (void)pthread_mutex_init(&queue->mutex, NULL);
 }
 
@@ -216,10 +211,9 @@ static bool has_used(const struct vgc_queue *queue)
 static void wait_for_sleeper(struct vgc_queue *queue, uint64_t deadline_ns)
 {
     uint64_t until = VGC_MIN(deadline_ns, vgc_now_ns() + LONGEST_SLEEP_NS);
-    struct timespec at = {(time_t)(until / VGC_NS_PER_S), (long)(until % VGC_NS_PER_S)};
     uint64_t since_ns = vgc_traces ? vgc_now_ns() : 0;
     int cancel = vgc_cancel_off();
-    (void)pthread_cond_timedwait(&queue->changed, &queue->mutex, &at);
+    vgc_cond_wait_until(&queue->changed, &queue->mutex, until);
     vgc_cancel_back(cancel);
     vgc_trace_slept(queue, since_ns);
 }

@@ -1,16 +1,11 @@
 /* The state file: who holds which queue, context and part of the region.
  *
- * A client proves that it lives by an OFD lock on one byte of the file; the kernel drops the lock when the last
- * descriptor of a process is gone, however it died. Everything else in the file is written under the lock of
+ * A client proves that it lives by a lock on one byte of the file; the system drops the lock when the last handle of
+ * a process is gone, however it died. Everything else in the file is written under the lock of
  * byte 0. The file names the bring-up it belongs to by a cookie that also lies in the region, so a file that
  * outlived a device reset, or a region that outlived a file, is noticed. */
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -20,36 +15,18 @@ enum { CLIENT_LOCKS_AT = 1000 };
 static const uint64_t STATE_MAGIC = 0x3165746174734756ull;  /* "VGstate1" */
 static const uint64_t REGION_MAGIC = 0x316e6f6967655247ull; /* "GRegion1" */
 
-static struct flock byte_lock(short type, uint64_t byte)
-{
-    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
-}
-
-static int lock_byte(int fd, uint64_t byte)
-{
-    struct flock lock = byte_lock(F_WRLCK, byte);
-    return fcntl(fd, F_OFD_SETLK, &lock);
-}
-
-static void unlock_byte(int fd, uint64_t byte)
-{
-    struct flock lock = byte_lock(F_UNLCK, byte);
-    (void)fcntl(fd, F_OFD_SETLK, &lock);
-}
-
 /* Our own lock never conflicts with ourselves. */
 bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client)
 {
-    struct flock lock = byte_lock(F_WRLCK, CLIENT_LOCKS_AT + client);
-    return client == device->client || fcntl(device->state_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+    return client == device->client || vgc_file_is_locked(device->state_file, CLIENT_LOCKS_AT + client);
 }
 
 static int lock_until(struct vgc_device *device, uint64_t deadline_ns)
 {
     uint64_t step_ns = 20000;
     pthread_mutex_lock(&device->state_mutex);
-    while (lock_byte(device->state_fd, 0) != 0) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+    while (!vgc_file_lock(device->state_file, 0)) {
+        if (errno != EAGAIN) {
             int result = vgc_fail_errno("cannot lock the state file of %s", device->transport->name);
             pthread_mutex_unlock(&device->state_mutex);
             return result;
@@ -65,7 +42,7 @@ static int lock_until(struct vgc_device *device, uint64_t deadline_ns)
 
 void vgc_state_unlock(struct vgc_device *device)
 {
-    unlock_byte(device->state_fd, 0);
+    vgc_file_unlock(device->state_file, 0);
     pthread_mutex_unlock(&device->state_mutex);
 }
 
@@ -81,50 +58,34 @@ struct vgc_client *vgc_state_self(struct vgc_device *device)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-int vgc_state_open_file(const char *state_dir, const char *name, int *fd)
+int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *file)
 {
     char path[512];
-    if (mkdir(state_dir, 0755) != 0 && errno != EEXIST)
+    if (!vgc_folder_make(state_dir, false))
         return vgc_fail_errno("cannot make %s", state_dir);
     if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, name) >= (int)sizeof(path))
         return vgc_fail(VGC_INVALID_ARGUMENT, "the path of the state folder is too long: %s", state_dir);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return *fd < 0 ? vgc_fail_errno("cannot open %s", path) : VGC_OK;
+    *file = vgc_file_open(path, VGC_FILE_MAKE);
+    return *file == VGC_NO_HANDLE ? vgc_fail_errno("cannot open %s", path) : VGC_OK;
 }
 
 static int open_file(struct vgc_device *device, const char *state_dir)
 {
-    struct stat status;
+    uint64_t before;
     const char *name = device->transport->name;
-    int result = vgc_state_open_file(state_dir, name, &device->state_fd);
+    int result = vgc_state_open_file(state_dir, name, &device->state_file);
     if (result != VGC_OK)
         return result;
-    if (fstat(device->state_fd, &status) == 0 && status.st_size < (off_t)sizeof(struct vgc_state) &&
+    if (vgc_file_size(device->state_file, &before) && before < sizeof(struct vgc_state) &&
         !vgc_file_may_have(sizeof(struct vgc_state)))
         return vgc_fail(VGC_SYSTEM,
                         "%s: its state file has %zu bytes, more than files of this program may have (ulimit -f)", name,
                         sizeof(struct vgc_state));
     /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. */
-    if (ftruncate(device->state_fd, sizeof(struct vgc_state)) != 0)
+    if (!vgc_file_resize(device->state_file, sizeof(struct vgc_state)))
         return vgc_fail_errno("cannot size the state file of %s", name);
-    device->state = mmap(NULL, sizeof(struct vgc_state), PROT_READ | PROT_WRITE, MAP_SHARED, device->state_fd, 0);
-    if (device->state == MAP_FAILED) {
-        device->state = NULL;
-        return vgc_fail_errno("cannot map the state file of %s", name);
-    }
-    return VGC_OK;
-}
-
-static void read_boot_id(char *boot_id, size_t room)
-{
-    memset(boot_id, 0, room);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    ssize_t len = read(fd, boot_id, room - 1);
-    (void)close(fd);
-    if (len < 0)
-        boot_id[0] = '\0';
+    device->state = vgc_file_map(device->state_file, 0, sizeof(struct vgc_state), true);
+    return device->state == NULL ? vgc_fail_errno("cannot map the state file of %s", name) : VGC_OK;
 }
 
 /* Does the file describe this device as it is now? */
@@ -133,7 +94,7 @@ static bool is_current(struct vgc_device *device)
     const struct vgc_state *state = device->state;
     const struct vgc_region_header *header = (const void *)device->transport->region;
     char boot_id[sizeof(state->boot_id)];
-    read_boot_id(boot_id, sizeof(boot_id));
+    vgc_boot_id(boot_id, sizeof(boot_id));
     return state->magic == STATE_MAGIC && state->fingerprint == VGC_WIRE_FINGERPRINT && state->cookie != 0 &&
            header->magic == REGION_MAGIC && header->cookie == state->cookie &&
            memcmp(boot_id, state->boot_id, sizeof(boot_id)) == 0 &&
@@ -164,11 +125,11 @@ static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
     if (result != VGC_OK)
         return result;
     uint64_t cookie = 0;
-    if (getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie))
-        return vgc_fail_errno("getrandom");
+    if (!vgc_random(&cookie, sizeof(cookie)))
+        return vgc_fail_errno("cannot get a random number");
     cookie |= 1;
     *header = (struct vgc_region_header){REGION_MAGIC, cookie};
-    read_boot_id(state->boot_id, sizeof(state->boot_id));
+    vgc_boot_id(state->boot_id, sizeof(state->boot_id));
     state->layout = device->layout;
     state->fingerprint = VGC_WIRE_FINGERPRINT;
     state->cookie = cookie;
@@ -181,7 +142,7 @@ static int take_client(struct vgc_device *device)
     for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++) {
         if (device->state->clients[client].in_use != 0)
             continue;
-        if (lock_byte(device->state_fd, CLIENT_LOCKS_AT + client) != 0)
+        if (!vgc_file_lock(device->state_file, CLIENT_LOCKS_AT + client))
             continue; /* a process between close and unlock */
         device->client = client;
         device->state->clients[client] = (struct vgc_client){.in_use = 1, .pid = (uint32_t)getpid()};
@@ -235,9 +196,9 @@ void vgc_state_close(struct vgc_device *device, bool quiet)
         vgc_state_forget(device, device->client);
         vgc_state_unlock(device);
     } /* else: the entry stays, its lock goes, and the next process reaps it */
-    (void)munmap(device->state, sizeof(*device->state));
+    vgc_unmap(device->state, sizeof(*device->state));
     device->state = NULL;
-    (void)close(device->state_fd);
+    vgc_file_close(device->state_file);
 }
 
 /* ---- queues --------------------------------------------------------------------------------- */

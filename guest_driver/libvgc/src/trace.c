@@ -2,13 +2,11 @@
  * thread slept, and calls of interfaces above this library. $VGC_TRACE names a folder. Each process, and each copy of
  * this library in it, writes a file of its own there: lines of words with tabs between them, which
  * guest_driver/trace/lines.py describes. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -30,7 +28,7 @@ static size_t lost;  /* lines for which there was no room since the window was f
 static void close_window(void)
 {
     if (window != NULL)
-        (void)munmap(window, WINDOW_BYTES);
+        vgc_unmap(window, WINDOW_BYTES);
     window = NULL;
 }
 
@@ -45,25 +43,25 @@ static void begin_child(void)
 
 __attribute__((constructor)) static void look(void)
 {
-    folder = secure_getenv("VGC_TRACE");
+    folder = vgc_variable("VGC_TRACE");
     vgc_traces = folder != NULL && folder[0] != '\0';
     if (vgc_traces)
-        (void)pthread_atfork(NULL, NULL, begin_child);
+        vgc_in_children(begin_child);
 }
 
-/* Makes the file. Returns its descriptor, -1 if it cannot be made. */
-static int make_file(void)
+/* Makes the file. VGC_NO_HANDLE: it cannot be made. */
+static vgc_handle make_file(void)
 {
-    int file = -1;
-    for (int copy = 0; file < 0 && copy < MAX_COPIES; copy++) {
+    vgc_handle file = VGC_NO_HANDLE;
+    for (int copy = 0; file == VGC_NO_HANDLE && copy < MAX_COPIES; copy++) {
         int len = snprintf(path, sizeof(path), "%s/%d-%d.trace", folder, (int)getpid(), copy);
         if (len < 0 || (size_t)len >= sizeof(path))
             break;
-        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (file < 0 && errno != EEXIST)
+        file = vgc_file_open(path, VGC_FILE_EXCLUSIVE);
+        if (file == VGC_NO_HANDLE && errno != EEXIST)
             break;
     }
-    if (file < 0)
+    if (file == VGC_NO_HANDLE)
         path[0] = '\0';
     return file;
 }
@@ -72,14 +70,14 @@ static int make_file(void)
  * that close those they do not know would have the trace written into a file of their own. */
 static bool open_window(void)
 {
-    int file = path[0] == '\0' ? make_file() : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0)
+    vgc_handle file = path[0] == '\0' ? make_file() : vgc_file_open(path, VGC_FILE_CHANGE);
+    if (file == VGC_NO_HANDLE)
         return false;
-    void *mapped = MAP_FAILED;
-    if (vgc_file_may_have(file_bytes + WINDOW_BYTES) && posix_fallocate(file, (off_t)file_bytes, WINDOW_BYTES) == 0)
-        mapped = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
-    (void)close(file);
-    if (mapped == MAP_FAILED)
+    void *mapped = NULL;
+    if (vgc_file_may_have(file_bytes + WINDOW_BYTES) && vgc_file_reserve(file, file_bytes, WINDOW_BYTES))
+        mapped = vgc_file_map(file, file_bytes, WINDOW_BYTES, true);
+    vgc_file_close(file);
+    if (mapped == NULL)
         return false;
     close_window();
     window = mapped;
@@ -123,7 +121,7 @@ static int thread_id(void)
     static _Thread_local pid_t process;
     if (process != getpid()) {
         process = getpid();
-        own = (int)gettid();
+        own = vgc_thread_id();
     }
     return own;
 }

@@ -1,8 +1,5 @@
 /* Parts shared by all transports: the layout of the region, a measurement of its reading speed, and the check of a
  * device's configuration. */
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "internal.h"
 
 /* ---- the region: header page, rings of all queues, chunks that processes take and give back --- */
@@ -75,31 +72,19 @@ void vgc_transport_measure(struct vgc_transport *transport)
 
 const char *vgc_state_dir(const struct vgc_options *options)
 {
-    const char *from_environment = secure_getenv("VGC_STATE_DIR");
+    const char *from_environment = vgc_variable("VGC_STATE_DIR");
     if (options->state_dir != NULL)
         return options->state_dir;
-    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "/run/vgc";
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : vgc_default_state_dir();
 }
 
 /* ---- the region's address -------------------------------------------------------------------- */
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 void vgc_transport_place(struct vgc_transport *transport, uint64_t address)
 {
     void *wanted = (void *)(uintptr_t)address;
-    uint64_t bytes = transport->region_bytes;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    void *got = address % PAGE == 0 ? mmap(wanted, bytes, PROT_NONE, flags, -1, 0) : MAP_FAILED;
-    if (got == MAP_FAILED)
-        return;
-    if (got != wanted || mremap(transport->region, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) != wanted) {
-        (void)munmap(got, bytes); /* a kernel before 4.17 maps elsewhere */
-        return;
-    }
-    transport->region = wanted;
+    if (address % PAGE == 0 && vgc_move_mapping(transport->region, transport->region_bytes, wanted))
+        transport->region = wanted;
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Internals of the virtio PCI transport. From the bottom up, each calling only those before
- * it: virtio_grant.c, virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c, virtio_pci.c, grant.c. */
+ * it: virtio_grant.c (linux/, windows/), virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c,
+ * virtio_pci.c, grant.c (likewise). */
 #ifndef VGC_VIRTIO_H
 #define VGC_VIRTIO_H
 
@@ -53,7 +54,7 @@ struct virtio_pci {
     struct vgc_transport base;
     const char *state_dir;   /* the caller's, while the function is opened */
     struct vgc_grant *grant; /* what root left there for processes that cannot read it all; NULL: this one can */
-    int config_fd;           /* PCI configuration space; its flock guards the select registers and the binding */
+    vgc_handle config;       /* PCI configuration space; its lock guards the select registers and the binding */
     void *bars[NUM_BARS];
     uint64_t bar_bytes[NUM_BARS];
     volatile struct common_config *common;
@@ -64,7 +65,7 @@ struct virtio_pci {
     uint32_t notify_multiplier;
     uint16_t notify_offsets[VGC_MAX_QUEUES];
     char uio[32];
-    int uio_fds[VGC_MAX_QUEUES];
+    vgc_handle interrupts[VGC_MAX_QUEUES];
     _Atomic uint64_t nap_ns; /* for waiting without interrupts */
 };
 
@@ -73,7 +74,7 @@ static inline struct virtio_pci *vgc_virtio_of(struct vgc_transport *transport)
     return (struct virtio_pci *)transport;
 }
 
-/* ---- virtio_grant.c: what root leaves for a group of users ---------------------------------- */
+/* ---- virtio_grant.c of each system: what root leaves for a group of users -------------------- */
 
 /* Reads what was left for a function; NULL: nothing. Free it. */
 struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci);

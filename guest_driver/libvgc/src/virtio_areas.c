@@ -2,9 +2,6 @@
  * [virtio 1.3 §4.1.4]. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "virtio.h"
 
@@ -26,27 +23,26 @@ enum { /* virtio_pci_cap.cfg_type [virtio 1.3 §4.1.4] */
 void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear)
 {
     uint16_t command;
-    if (pread(pci->config_fd, &command, sizeof(command), PCI_COMMAND) != sizeof(command))
+    if (!vgc_pci_read(pci->config, PCI_COMMAND, &command, sizeof(command)))
         return; /* seen as a device that does not answer */
     uint16_t wanted = (uint16_t)((command | set) & ~clear);
-    if (wanted != command && pwrite(pci->config_fd, &wanted, sizeof(wanted), PCI_COMMAND) != sizeof(wanted))
-        return;
+    if (wanted != command)
+        (void)vgc_pci_write(pci->config, PCI_COMMAND, &wanted, sizeof(wanted));
 }
 
 void vgc_virtio_lock(struct virtio_pci *pci)
 {
-    while (flock(pci->config_fd, LOCK_EX) != 0 && errno == EINTR) {
-    }
+    vgc_pci_lock(pci->config);
 }
 
 void vgc_virtio_unlock(struct virtio_pci *pci)
 {
-    (void)flock(pci->config_fd, LOCK_UN);
+    vgc_pci_unlock(pci->config);
 }
 
 int vgc_virtio_read_pci_config(struct virtio_pci *pci, uint8_t config[256])
 {
-    if (pci->grant == NULL && pread(pci->config_fd, config, 256, 0) == 256)
+    if (pci->grant == NULL && vgc_pci_read(pci->config, 0, config, 256))
         return VGC_OK;
     if (pci->grant == NULL)
         pci->grant = vgc_virtio_granted(pci);
@@ -144,7 +140,7 @@ void vgc_virtio_unmap_areas(struct virtio_pci *pci)
 {
     for (int bar = 0; bar < NUM_BARS; bar++) {
         if (pci->bars[bar] != NULL)
-            (void)munmap(pci->bars[bar], pci->bar_bytes[bar]);
+            vgc_unmap(pci->bars[bar], pci->bar_bytes[bar]);
         pci->bars[bar] = NULL;
     }
 }

@@ -1,10 +1,7 @@
 /* One virtio PCI function of ours: opening it, its configuration, closing it. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "virtio.h"
 
@@ -45,9 +42,9 @@ void vgc_virtio_close(struct vgc_transport *transport)
     struct virtio_pci *pci = vgc_virtio_of(transport);
     vgc_virtio_unmap_areas(pci);
     if (transport->region != NULL)
-        (void)munmap(transport->region, transport->region_bytes);
-    if (pci->config_fd >= 0)
-        (void)close(pci->config_fd);
+        vgc_unmap(transport->region, transport->region_bytes);
+    if (pci->config != VGC_NO_HANDLE)
+        vgc_file_close(pci->config);
     free(pci->grant);
     free(pci);
 }
@@ -101,11 +98,13 @@ int vgc_virtio_open_function(const char *address, const char *state_dir, struct 
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     pci->base.ops = &PCI_OPS;
     for (int i = 0; i < VGC_MAX_QUEUES; i++)
-        pci->uio_fds[i] = -1;
+        pci->interrupts[i] = VGC_NO_HANDLE;
     (void)snprintf(pci->base.name, sizeof(pci->base.name), "%s", address);
     pci->state_dir = state_dir;
-    pci->config_fd = vgc_pci_open(address, "config", O_RDWR);
-    int result = pci->config_fd < 0 ? vgc_fail_errno("cannot open the configuration space of %s", address) : VGC_OK;
+    pci->config = vgc_pci_open_config(address);
+    int result = VGC_OK;
+    if (pci->config == VGC_NO_HANDLE)
+        result = vgc_fail_errno("cannot open the configuration space of %s", address);
     if (result == VGC_OK)
         result = take(pci);
     if (result != VGC_OK) {

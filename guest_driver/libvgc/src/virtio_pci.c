@@ -2,7 +2,6 @@
  * VM's ivshmem function as the region. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "virtio.h"
 
@@ -119,7 +118,7 @@ static int map_region(struct virtio_pci *pci, const char *address)
         vgc_transport_measure(base);
         if (base->region_cached)
             return VGC_OK;
-        (void)munmap(base->region, base->region_bytes);
+        vgc_unmap(base->region, base->region_bytes);
         base->region = NULL;
     }
     result = vgc_pci_map(address, "resource2", base->region_bytes, &pointer);

@@ -7,10 +7,6 @@
  *
  * Closing any of these descriptors makes uio_pci_generic clear bus mastering, upon which QEMU stops the device and
  * takes back DRIVER_OK. The device keeps its rings and its place in them; vgc_virtio_revive() turns it on again. */
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include "virtio.h"
 
 void vgc_virtio_revive(struct vgc_transport *transport)
@@ -34,8 +30,8 @@ void vgc_virtio_kick(struct vgc_transport *transport, uint32_t queue)
 int vgc_virtio_attach(struct vgc_transport *transport, uint32_t queue)
 {
     struct virtio_pci *pci = vgc_virtio_of(transport);
-    pci->uio_fds[queue] = pci->uio[0] != '\0' ? open(pci->uio, O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (pci->uio_fds[queue] < 0)
+    pci->interrupts[queue] = pci->uio[0] != '\0' ? vgc_pci_open_interrupt(pci->uio) : VGC_NO_HANDLE;
+    if (pci->interrupts[queue] == VGC_NO_HANDLE)
         transport->interrupts = false;
     return VGC_OK;
 }
@@ -43,9 +39,9 @@ int vgc_virtio_attach(struct vgc_transport *transport, uint32_t queue)
 void vgc_virtio_detach(struct vgc_transport *transport, uint32_t queue)
 {
     struct virtio_pci *pci = vgc_virtio_of(transport);
-    if (pci->uio_fds[queue] >= 0)
-        (void)close(pci->uio_fds[queue]);
-    pci->uio_fds[queue] = -1;
+    if (pci->interrupts[queue] != VGC_NO_HANDLE)
+        vgc_file_close(pci->interrupts[queue]);
+    pci->interrupts[queue] = VGC_NO_HANDLE;
     vgc_virtio_revive(transport);
 }
 
@@ -66,16 +62,14 @@ static void nap(struct virtio_pci *pci, uint64_t timeout_ns)
 void vgc_virtio_wait(struct vgc_transport *transport, uint32_t queue, uint64_t timeout_ns)
 {
     struct virtio_pci *pci = vgc_virtio_of(transport);
-    struct pollfd interrupt = {.fd = pci->uio_fds[queue], .events = POLLIN};
-    struct timespec timeout = {(time_t)(timeout_ns / VGC_NS_PER_S), (long)(timeout_ns % VGC_NS_PER_S)};
-    uint32_t count;
-    if (!transport->interrupts || interrupt.fd < 0) {
+    if (!transport->interrupts || pci->interrupts[queue] == VGC_NO_HANDLE) {
         nap(pci, timeout_ns);
         return;
     }
-    if (ppoll(&interrupt, 1, &timeout, NULL) != 1)
+    enum vgc_interrupt interrupt = vgc_pci_wait_interrupt(pci->interrupts[queue], timeout_ns);
+    if (interrupt == VGC_INTERRUPT_NONE)
         return;
-    if (read(interrupt.fd, &count, sizeof(count)) != sizeof(count) && errno != EAGAIN)
+    if (interrupt == VGC_INTERRUPT_BROKEN)
         transport->interrupts = false; /* the function has no interrupt line */
     (void)*pci->isr;                   /* de-asserts the line */
 }

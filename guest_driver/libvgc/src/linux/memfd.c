@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 struct memfd {
     struct vgc_transport base;

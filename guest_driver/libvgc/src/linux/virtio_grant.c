@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "virtio.h"
+#include "../virtio.h"
 
 enum { PATH_ROOM = 512 };
 

@@ -1,14 +1,16 @@
-/* PCI functions through sysfs. */
+/* PCI functions through sysfs and UIO. */
+#include "pci.h"
+
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "internal.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define UIO_DRIVER "uio_pci_generic"
@@ -122,6 +124,34 @@ int vgc_pci_grant(const char *address, const char *file, gid_t group)
     return result;
 }
 
+/* ---- configuration space -------------------------------------------------------------------- */
+
+vgc_handle vgc_pci_open_config(const char *address)
+{
+    return vgc_pci_open(address, "config", O_RDWR);
+}
+
+bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size)
+{
+    return pread((int)config, bytes, size, at) == (ssize_t)size;
+}
+
+bool vgc_pci_write(vgc_handle config, uint32_t at, const void *bytes, size_t size)
+{
+    return pwrite((int)config, bytes, size, at) == (ssize_t)size;
+}
+
+void vgc_pci_lock(vgc_handle config)
+{
+    while (flock((int)config, LOCK_EX) != 0 && errno == EINTR) {
+    }
+}
+
+void vgc_pci_unlock(vgc_handle config)
+{
+    (void)flock((int)config, LOCK_UN);
+}
+
 static bool has_command(const char *address, uint16_t bits)
 {
     uint16_t command = 0;
@@ -147,6 +177,8 @@ int vgc_pci_command(const char *address, uint16_t set)
     (void)close(fd);
     return result;
 }
+
+/* ---- drivers and interrupts ----------------------------------------------------------------- */
 
 static void read_driver(const char *path, char *driver, size_t room)
 {
@@ -250,4 +282,20 @@ int vgc_pci_bind_uio(const char *address)
     if (strcmp(driver, UIO_DRIVER) != 0)
         return vgc_fail(VGC_SYSTEM, "%s did not bind to " UIO_DRIVER "; the kernel's log says why", address);
     return VGC_OK;
+}
+
+vgc_handle vgc_pci_open_interrupt(const char *node)
+{
+    return open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+}
+
+enum vgc_interrupt vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
+{
+    struct pollfd poll = {.fd = (int)interrupt, .events = POLLIN};
+    struct timespec timeout = {(time_t)(timeout_ns / VGC_NS_PER_S), (long)(timeout_ns % VGC_NS_PER_S)};
+    uint32_t count;
+    if (ppoll(&poll, 1, &timeout, NULL) != 1)
+        return VGC_INTERRUPT_NONE;
+    bool fine = read(poll.fd, &count, sizeof(count)) == sizeof(count) || errno == EAGAIN;
+    return fine ? VGC_INTERRUPT_CAME : VGC_INTERRUPT_BROKEN;
 }

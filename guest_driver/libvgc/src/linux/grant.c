@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "virtio.h"
+#include "../virtio.h"
+#include "pci.h"
 
 /* Members keep files of their own there, such as their last error; of others' they only use the contents. */
 static int give_folder(const char *state_dir, gid_t group)
@@ -23,10 +24,11 @@ static int give_folder(const char *state_dir, gid_t group)
 
 static int give_state(const char *state_dir, const char *name, gid_t group)
 {
-    int fd;
-    int result = vgc_state_open_file(state_dir, name, &fd);
+    vgc_handle file;
+    int result = vgc_state_open_file(state_dir, name, &file);
     if (result != VGC_OK)
         return result;
+    int fd = (int)file;
     if (fchown(fd, (uid_t)-1, group) != 0 || fchmod(fd, 0660) != 0)
         result = vgc_fail_errno("cannot give a group the state file of %s", name);
     (void)close(fd);
