@@ -132,6 +132,10 @@ vm: image  ## a shell in a guest with the device; DEV=1: with compilers for CUDA
 	$(PYTHON) -m tools.vm $(if $(filter-out 0,$(DEV)),--development) $(if $(filter-out 0,$(FRAMEWORKS)),--frameworks) $(if $(FILES),--files $(FILES)) $(if $(MACHINE),--machine $(MACHINE)) \
 		$(if $(IMAGE),--image '$(IMAGE)')
 
+.PHONY: windows
+windows:  ## vgc.dll and its import library for Windows guests, with mingw-w64; in guest_driver/libvgc/build/windows/
+	$(MAKE) -C guest_driver/libvgc windows
+
 .PHONY: install-guest
 install-guest:  ## in a guest: install libvgc, vgc, mynvcc (PREFIX, DESTDIR; NVCC=1: as nvcc, too)
 	@python3 -m tools.installation $(if $(PREFIX),--prefix '$(PREFIX)') $(if $(DESTDIR),--destdir '$(DESTDIR)') \

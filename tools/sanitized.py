@@ -77,6 +77,7 @@ WITHOUT_OUR_C: Final = (
     "tests/protocol/test_further_frameworks.py",
     "tests/protocol/test_pytorch.py",
     "tests/protocol/test_vgc_trace.py",
+    "tests/protocol/test_windows_guest.py",
     "tests/protocol/test_cupy.py",
     "tests/protocol/test_cudart_alone.py",
     "tests/protocol/test_cudart_either.py",

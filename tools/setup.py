@@ -34,6 +34,8 @@ PACKAGES: Final = {
     "gcc-riscv64-linux-gnu": "the same",
     "libc6-dev": "C headers, of these programs too",
     "make": "built-in functions, guest's libraries",
+    "gcc-mingw-w64-x86-64-posix": "guest's library for Windows",
+    "wine64": "its tests",
     "libhwy-dev": "sorting in built-in functions",
     "librandom123-dev": "random numbers in them",
     "chromium": "tests of the control centre's page",

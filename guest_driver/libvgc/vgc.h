@@ -26,7 +26,13 @@
 extern "C" {
 #endif
 
+#ifndef _WIN32
 #define VGC_API __attribute__((visibility("default")))
+#elif defined(VGC_BUILDS_DLL)
+#define VGC_API __declspec(dllexport)
+#else
+#define VGC_API
+#endif
 
 /* [cdef] What follows up to the closing mark is also read by the Python binding. */
 
@@ -119,7 +125,7 @@ struct vgc_options {
     uint64_t open_timeout_ns;      /* 0: 5 s */
     uint64_t request_timeout_ns;   /* 0: the device's launch deadline + 10 s */
     uint64_t spin_ns;              /* time to poll before sleeping; UINT64_MAX: never sleep; 0: 50 us */
-    const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD if set (see memfd.c), else PCI */
+    const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD (see memfd.c) or $VGC_BRIDGE (bridge.c) if set, else PCI */
 };
 
 struct vgc_info {

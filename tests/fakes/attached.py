@@ -25,8 +25,15 @@ class AttachedLink(GuestLink):
     `generation` can be waited for, as a guest would wait for the configuration interrupt.
     """
 
-    def __init__(self, socket_path: Path, *, region_bytes: int = REGION_BYTES, num_queues: int = 2) -> None:
-        super().__init__(region_bytes=region_bytes, num_queues=num_queues, ring_size=256)
+    def __init__(
+        self,
+        socket_path: Path,
+        *,
+        region_bytes: int = REGION_BYTES,
+        num_queues: int = 2,
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(region_bytes=region_bytes, num_queues=num_queues, ring_size=256, folder=folder)
         self.frontend = FakeFrontend.connect(socket_path, num_queues)
         self.frontend.negotiate()
         region = self.region

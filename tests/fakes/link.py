@@ -7,6 +7,7 @@ frontend.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -33,18 +34,38 @@ def placements(num_queues: int, ring_size: int) -> list[RingPlacement]:
     return [RingPlacement(base, base + avail, base + used, ring_size) for base in bases]
 
 
+def shared_file(path: Path, size: int) -> int:
+    """Makes a file of `size` zeros, with its folder; returns its descriptor."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.ftruncate(fd, size)
+    return fd
+
+
 class GuestLink:
-    """Everything that a guest's handle and a device share; owns it. `name` tells links of one state folder apart."""
+    """Everything that a guest's handle and a device share; owns it. `name` tells links of one state folder apart.
+
+    In `folder`, the region and the configuration space are files of these names: ``region`` and ``config``.
+    """
 
     def __init__(
-        self, *, name: str = "vm", region_bytes: int = 4 << 20, num_queues: int = 2, ring_size: int = 64, **config: Any
+        self,
+        *,
+        name: str = "vm",
+        region_bytes: int = 4 << 20,
+        num_queues: int = 2,
+        ring_size: int = 64,
+        folder: Path | None = None,
+        **config: Any,
     ) -> None:
         self.name = name
-        self.region = Region(region_bytes)
+        self.region = Region(region_bytes, fd=-1 if folder is None else shared_file(folder / "region", region_bytes))
         self.rings = placements(num_queues, ring_size)
         self.kick_fds = [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(num_queues)]
         self.call_fds = [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(num_queues)]
-        self.config_fd = os.memfd_create("config", os.MFD_CLOEXEC)
+        self.config_fd = (
+            os.memfd_create("config", os.MFD_CLOEXEC) if folder is None else shared_file(folder / "config", 0)
+        )
         self.config: dict[str, Any] = {
             "magic": schema.CONFIG_MAGIC,
             "version": schema.WIRE_VERSION,

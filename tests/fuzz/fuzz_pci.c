@@ -108,10 +108,11 @@ struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
     return NULL;
 }
 
-vgc_handle vgc_pci_open_config(const char *address)
+int vgc_pci_open_config(const char *address, vgc_handle *config)
 {
     (void)address;
-    return FD;
+    *config = FD;
+    return VGC_OK;
 }
 
 int vgc_pci_release(const char *address, bool *was_virtio)
@@ -135,10 +136,10 @@ vgc_handle vgc_pci_open_interrupt(const char *node)
     return VGC_NO_HANDLE;
 }
 
-enum vgc_interrupt vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
+enum vgc_wakeup vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
 {
     (void)interrupt, (void)timeout_ns;
-    return VGC_INTERRUPT_NONE;
+    return VGC_WAKEUP_NONE;
 }
 
 int vgc_pci_bind_uio(const char *address)

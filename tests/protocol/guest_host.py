@@ -109,9 +109,11 @@ def guest_host(
     programs: Path | None = None,
     pes: int = 2,
     sandbox: SandboxMode = SANDBOX,
+    link_folder: Path | None = None,
 ) -> Iterator[GuestHost]:
     """`pes` processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
     control system unless `control` says where its socket is. `name` is the VM's. `programs`: folder of kept programs.
+    `link_folder`: folder of the link's files.
     """
     vm = VmConfig(
         name,
@@ -128,7 +130,7 @@ def guest_host(
     with DaemonThread(
         config, sandboxed_worker, compiler=compile_service(config), programs=programs, engines=engines
     ) as daemon:
-        host = GuestHost(daemon, AttachedLink(folder / "a", num_queues=4), folder / "state")
+        host = GuestHost(daemon, AttachedLink(folder / "a", num_queues=4, folder=link_folder), folder / "state")
         try:
             host.link.wait_ready()
             yield host

@@ -100,6 +100,8 @@ static int open_transport(const struct vgc_options *options, struct vgc_transpor
     if (options->memfd != NULL)
         return vgc_memfd_open(options->memfd, transport);
     int result = vgc_memfd_open_env(options->index, transport);
+    if (result == VGC_NO_DEVICE)
+        result = vgc_bridge_open_env(options->index, transport);
     return result == VGC_NO_DEVICE ? vgc_virtio_pci_open(options, transport) : result;
 }
 

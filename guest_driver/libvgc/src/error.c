@@ -114,7 +114,7 @@ int vgc_fail_errno(const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     bool denied = error == EACCES || error == EPERM;
-    return vgc_fail(denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, strerror(error),
+    return vgc_fail(denied ? VGC_NO_PERMISSION : VGC_SYSTEM, "%s: %s%s", text, vgc_error_text(error),
                     denied ? vgc_denied_hint : "");
 }
 

@@ -39,9 +39,15 @@ enum {
 /* End of the text of a refusal by a limit of the VM: says who may raise it. */
 #define VGC_MAY_RAISE(limit) "; the host's operator may raise it: vgcctl vm limits VM --" limit
 
-int vgc_fail(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Adds strerror(errno); VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
-int vgc_fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#ifdef __MINGW_PRINTF_FORMAT
+#define VGC_PRINTF __MINGW_PRINTF_FORMAT
+#else
+#define VGC_PRINTF printf
+#endif
+
+int vgc_fail(int result, const char *format, ...) __attribute__((format(VGC_PRINTF, 2, 3)));
+/* Adds the text of errno; VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
+int vgc_fail_errno(const char *format, ...) __attribute__((format(VGC_PRINTF, 1, 2)));
 void vgc_set_log(const char *log, size_t len);
 /* The moment `timeout_ns` from now, UINT64_MAX if that is beyond the clock. */
 uint64_t vgc_deadline(uint64_t timeout_ns);
@@ -137,6 +143,11 @@ int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport 
 int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
 /* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
 int vgc_memfd_open_env(uint32_t index, struct vgc_transport **transport);
+
+/* ---- bridge.c ------------------------------------------------------------------------------- */
+
+/* From $VGC_BRIDGE; VGC_NO_DEVICE if it is not set. */
+int vgc_bridge_open_env(uint32_t index, struct vgc_transport **transport);
 
 /* ---- state.c: what the processes of a guest share ------------------------------------------- */
 

@@ -30,6 +30,7 @@ const char *vgc_program_name(void);
 /* An environment variable that the program's user may set; NULL: it is not set, or the program has more rights than
  * its user. */
 const char *vgc_variable(const char *name);
+const char *vgc_error_text(int error); /* of errno, as this thread has just got it */
 bool vgc_random(void *bytes, size_t size);
 /* Text that differs from boot to boot of the guest; zeros behind it. */
 void vgc_boot_id(char *text, size_t room);
@@ -84,6 +85,21 @@ FILE *vgc_stream_new(const char *path);     /* that was not there before */
 bool vgc_file_is_special(const char *path); /* there is something, and it is no file */
 bool vgc_file_replace(const char *from, const char *to);
 
+/* ---- socket.c ------------------------------------------------------------------------------- */
+
+enum vgc_wakeup {
+    VGC_WAKEUP_NONE, /* within that time */
+    VGC_WAKEUP_CAME,
+    VGC_WAKEUP_BROKEN, /* there will never be one */
+};
+
+/* A TCP connection to a port of 127.0.0.1; VGC_NO_HANDLE on errors. */
+vgc_handle vgc_socket_connect(uint16_t port);
+bool vgc_socket_send(vgc_handle socket, const void *bytes, size_t size);
+/* Waits until bytes come, and takes all that have come. */
+enum vgc_wakeup vgc_socket_wait(vgc_handle socket, uint64_t timeout_ns);
+void vgc_socket_close(vgc_handle socket);
+
 /* ---- pci.c ---------------------------------------------------------------------------------- */
 
 enum { VGC_PCI_ADDRESS_LEN = 32 };
@@ -104,8 +120,8 @@ int vgc_pci_map(const char *address, const char *file, uint64_t size, void **poi
 /* Sets bits in the PCI command register, unless they are set. */
 int vgc_pci_command(const char *address, uint16_t set);
 void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
-/* The function's configuration space; VGC_NO_HANDLE on errors. */
-vgc_handle vgc_pci_open_config(const char *address);
+/* The function's configuration space, which vgc_file_close() closes. */
+int vgc_pci_open_config(const char *address, vgc_handle *config);
 bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size);
 bool vgc_pci_write(vgc_handle config, uint32_t at, const void *bytes, size_t size);
 /* Over all processes. */
@@ -122,11 +138,6 @@ int vgc_pci_bind_uio(const char *address);
 bool vgc_pci_uio(const char *address, char *node, size_t room);
 vgc_handle vgc_pci_open_interrupt(const char *node);
 
-enum vgc_interrupt {
-    VGC_INTERRUPT_NONE, /* within that time */
-    VGC_INTERRUPT_CAME,
-    VGC_INTERRUPT_BROKEN, /* there will never be one */
-};
-enum vgc_interrupt vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns);
+enum vgc_wakeup vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns);
 
 #endif

@@ -95,7 +95,7 @@ static void note_loss(void)
 }
 
 /* Lines that cannot be written are lost: a trace changes nothing for the program. */
-__attribute__((format(printf, 1, 2))) static void add_line(const char *format, ...)
+__attribute__((format(VGC_PRINTF, 1, 2))) static void add_line(const char *format, ...)
 {
     int error = errno;
     va_list arguments;

@@ -101,10 +101,7 @@ int vgc_virtio_open_function(const char *address, const char *state_dir, struct 
         pci->interrupts[i] = VGC_NO_HANDLE;
     (void)snprintf(pci->base.name, sizeof(pci->base.name), "%s", address);
     pci->state_dir = state_dir;
-    pci->config = vgc_pci_open_config(address);
-    int result = VGC_OK;
-    if (pci->config == VGC_NO_HANDLE)
-        result = vgc_fail_errno("cannot open the configuration space of %s", address);
+    int result = vgc_pci_open_config(address, &pci->config);
     if (result == VGC_OK)
         result = take(pci);
     if (result != VGC_OK) {

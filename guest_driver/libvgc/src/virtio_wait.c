@@ -66,10 +66,10 @@ void vgc_virtio_wait(struct vgc_transport *transport, uint32_t queue, uint64_t t
         nap(pci, timeout_ns);
         return;
     }
-    enum vgc_interrupt interrupt = vgc_pci_wait_interrupt(pci->interrupts[queue], timeout_ns);
-    if (interrupt == VGC_INTERRUPT_NONE)
+    enum vgc_wakeup interrupt = vgc_pci_wait_interrupt(pci->interrupts[queue], timeout_ns);
+    if (interrupt == VGC_WAKEUP_NONE)
         return;
-    if (interrupt == VGC_INTERRUPT_BROKEN)
+    if (interrupt == VGC_WAKEUP_BROKEN)
         transport->interrupts = false; /* the function has no interrupt line */
     (void)*pci->isr;                   /* de-asserts the line */
 }

@@ -126,9 +126,12 @@ int vgc_pci_grant(const char *address, const char *file, gid_t group)
 
 /* ---- configuration space -------------------------------------------------------------------- */
 
-vgc_handle vgc_pci_open_config(const char *address)
+int vgc_pci_open_config(const char *address, vgc_handle *config)
 {
-    return vgc_pci_open(address, "config", O_RDWR);
+    *config = vgc_pci_open(address, "config", O_RDWR);
+    if (*config != VGC_NO_HANDLE)
+        return VGC_OK;
+    return vgc_fail_errno("cannot open the configuration space of %s", address);
 }
 
 bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size)
@@ -289,13 +292,13 @@ vgc_handle vgc_pci_open_interrupt(const char *node)
     return open(node, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 }
 
-enum vgc_interrupt vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
+enum vgc_wakeup vgc_pci_wait_interrupt(vgc_handle interrupt, uint64_t timeout_ns)
 {
     struct pollfd poll = {.fd = (int)interrupt, .events = POLLIN};
     struct timespec timeout = {(time_t)(timeout_ns / VGC_NS_PER_S), (long)(timeout_ns % VGC_NS_PER_S)};
     uint32_t count;
     if (ppoll(&poll, 1, &timeout, NULL) != 1)
-        return VGC_INTERRUPT_NONE;
+        return VGC_WAKEUP_NONE;
     bool fine = read(poll.fd, &count, sizeof(count)) == sizeof(count) || errno == EAGAIN;
-    return fine ? VGC_INTERRUPT_CAME : VGC_INTERRUPT_BROKEN;
+    return fine ? VGC_WAKEUP_CAME : VGC_WAKEUP_BROKEN;
 }

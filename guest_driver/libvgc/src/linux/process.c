@@ -87,6 +87,11 @@ bool vgc_cache_folder(char *path, size_t room)
 const char vgc_denied_hint[] =
     " (libvgc needs root rights, or those of a group to which 'vgc grant GROUP' gave the device)";
 
+const char *vgc_error_text(int error)
+{
+    return strerror(error);
+}
+
 bool vgc_random(void *bytes, size_t size)
 {
     return getrandom(bytes, size, 0) == (ssize_t)size;
