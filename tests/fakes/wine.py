@@ -60,7 +60,15 @@ def build_program(folder: Path, sources: Sequence[Path], *, name: str = "program
     """Builds a program, linked with vgc.dll, which is put beside it, or with libvgc.a."""
     program = folder / f"{name}.exe"
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-D_WIN32_WINNT=0x0A00", "-O2", "-Wall", "-Wextra", "-Werror"]
-    include = [f"-I{path}" for path in (LIBVGC, REPOSITORY / "virtio_proto/include", LIBVGC / "src/windows/include")]
+    include = [
+        f"-I{path}"
+        for path in (
+            LIBVGC,
+            LIBVGC / "src",
+            LIBVGC / "src/windows/include",
+            REPOSITORY / "virtio_proto/include",
+        )
+    ]
     if static:
         libraries: list[str | Path] = [BUILT / "libvgc.a", "-lws2_32", "-lbcrypt", "-lsetupapi", "-lcfgmgr32"]
     else:

@@ -293,6 +293,82 @@ def test_without_a_device_the_library_says_so(windows: Wine, guest: Path) -> Non
     assert done.stdout.startswith("open: NO_DEVICE: no virtio-gpu-compute device number 0 in this machine: 0 found")
 
 
+# ---- PCI functions ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def machine(windows: Wine) -> Path:
+    """A program that stands in for Windows and the driver of ivshmem (`tests/windows/ivshmem.c`)."""
+    return wine.build_program(windows.folder, [SOURCES / "ivshmem.c"], name="ivshmem", static=True)
+
+
+def said(windows: Wine, machine: Path, *arguments: str) -> list[str]:
+    done = windows.run(machine, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_functions_are_listed_in_the_order_of_their_addresses(windows: Wine, machine: Path) -> None:
+    assert said(windows, machine, "list") == ["OK", "00-04.1 '' 01-06.0", "00-05.0 '' "]
+
+
+@pytest.mark.parametrize(("file", "mode"), [("resource2_wc", 1), ("resource2", 0)])
+def test_region_is_mapped_once_at_a_time(windows: Wine, machine: Path, file: str, mode: int) -> None:
+    *lines, mapped_again = said(windows, machine, "use", file)
+    assert lines[:4] == ["OK", "0x800002000 1048576", "OK", f"mode {mode}, the memory, 1 open"]
+    assert lines[4].startswith(
+        "SYSTEM: cannot map the memory of the ivshmem function 01-06.0; one process at a time can: "
+    )
+    assert lines[5:] == ["none, 1 open", "mode -1, 1 released, 0 open"]
+    assert mapped_again == "OK"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["lacks-driver"],
+            r"NO_DEVICE: .*01-06.0 has no driver .*\(its driver is 'IVSHMEM'\): install ivshmem of virtio-win",
+        ),
+        (["lacks-range"], "SYSTEM: Windows has no range of 1048576 bytes among the resources of 01-06.0"),
+        (
+            ["open-error", "5"],
+            r"NO_PERMISSION: cannot open the ivshmem function 01-06.0: .* \(error 5\) \(libvgc needs",
+        ),
+        (["open-error", "55"], r"SYSTEM: cannot open the ivshmem function 01-06.0: .*\(error 55\)$"),
+        (["map-error", "1450"], r"SYSTEM: cannot map the memory of the ivshmem function 01-06.0.*\(error 1450\)"),
+        (["mapped-size", "4096"], "SYSTEM: the driver .* 01-06.0 has mapped 4096 bytes instead of 1048576"),
+    ],
+)
+def test_region_that_cannot_be_mapped_is_explained(
+    windows: Wine, machine: Path, arguments: list[str], words: str
+) -> None:
+    why, still_open = said(windows, machine, *arguments)
+    assert re.match(words, why), why
+    assert still_open == "0 open"
+
+
+def test_other_bar_of_an_ivshmem_function_is_refused(windows: Wine, machine: Path) -> None:
+    (why,) = said(windows, machine, "bar", "0")
+    assert why == "NO_DEVICE: of the ivshmem function 01-06.0 only BAR 2 can be mapped, not 0"
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (
+            "",
+            "UNSUPPORTED: Windows has no driver through which programs can use the PCI function 00-04.1; docs/windows",
+        ),
+        ("00-05.0", "UNSUPPORTED: Windows has no driver through which programs can use the PCI function 00-05.0"),
+        ("0000:00:05.0", "NO_DEVICE: there is no PCI function 0000:00:05.0; addresses are bus, device and function"),
+    ],
+)
+def test_virtio_function_lacks_a_driver(windows: Wine, machine: Path, address: str, words: str) -> None:
+    (why,) = said(windows, machine, "open", address)
+    assert why.startswith(words)
+
+
 # ---- the real daemon -------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "windows.h"
+#include "win32.h"
 
 static _Thread_local DWORD last_code;
 static _Thread_local int last_errno;

@@ -1,5 +1,5 @@
 /* Files: opening, mapping, locks between processes. Paths are in the process's code page. */
-#include "windows.h"
+#include "win32.h"
 
 #include <fcntl.h>
 #include <io.h>

@@ -1,5 +1,5 @@
 /* Groups of users, to whom only Linux gives devices. */
-#include "windows.h"
+#include "win32.h"
 
 #include "../virtio.h"
 

@@ -2,7 +2,7 @@
 #ifndef VGC_IVSHMEM_H
 #define VGC_IVSHMEM_H
 
-#include "windows.h"
+#include "win32.h"
 
 enum { VGC_HARDWARE_ID_ROOM = 128, VGC_INTERFACE_ROOM = 512 };
 

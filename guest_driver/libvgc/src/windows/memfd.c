@@ -1,7 +1,7 @@
 /* Descriptors of devices, which only Linux has. */
 #include <stdlib.h>
 
-#include "windows.h"
+#include "win32.h"
 
 int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport)
 {

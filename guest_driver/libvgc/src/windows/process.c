@@ -1,5 +1,5 @@
 /* The process, its environment and its rights. */
-#include "windows.h"
+#include "win32.h"
 
 #include <bcrypt.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* TCP connections to this machine. */
-#include "windows.h"
+#include "win32.h"
 
 static SOCKET socket_of(vgc_handle handle)
 {

@@ -1,7 +1,7 @@
 /* The clock, and waiting by it. */
 #include <time.h>
 
-#include "windows.h"
+#include "win32.h"
 
 #ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION /* Windows 10 1803 */
 #define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 2

@@ -1,8 +1,8 @@
 /* Windows behind the seam, for the files of this folder. From the bottom up: error_code.c, time.c, process.c,
  * pnp.c and ivshmem.c (ivshmem.h), file.c, socket.c, fnmatch.c, pci.c, and above these what only refuses: memfd.c,
  * grant.c. */
-#ifndef VGC_WINDOWS_H
-#define VGC_WINDOWS_H
+#ifndef VGC_WIN32_H
+#define VGC_WIN32_H
 
 #define WIN32_LEAN_AND_MEAN
 #include <winsock2.h>
