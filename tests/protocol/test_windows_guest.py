@@ -298,12 +298,12 @@ def test_without_a_device_the_library_says_so(windows: Wine, guest: Path) -> Non
 
 @pytest.fixture(scope="module")
 def machine(windows: Wine) -> Path:
-    """A program that stands in for Windows and the driver of ivshmem (`tests/windows/ivshmem.c`)."""
-    return wine.build_program(windows.folder, [SOURCES / "ivshmem.c"], name="ivshmem", static=True)
+    """A program that stands in for Windows and its drivers (`tests/windows/machine.c`)."""
+    return wine.build_program(windows.folder, [SOURCES / "machine.c"], name="machine", static=True)
 
 
-def said(windows: Wine, machine: Path, *arguments: str) -> list[str]:
-    done = windows.run(machine, *arguments)
+def said(windows: Wine, machine: Path, *arguments: str, **variables: str) -> list[str]:
+    done = windows.run(machine, *arguments, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
@@ -358,15 +358,36 @@ def test_other_bar_of_an_ivshmem_function_is_refused(windows: Wine, machine: Pat
     [
         (
             "",
-            "UNSUPPORTED: Windows has no driver through which programs can use the PCI function 00-04.1; docs/windows",
+            "UNSUPPORTED: the PCI function 00-04.1 has no driver through which programs can use it (its driver is '')",
         ),
-        ("00-05.0", "UNSUPPORTED: Windows has no driver through which programs can use the PCI function 00-05.0"),
+        ("00-05.0", "UNSUPPORTED: the PCI function 00-05.0 has no driver through which programs can use it"),
         ("0000:00:05.0", "NO_DEVICE: there is no PCI function 0000:00:05.0; addresses are bus, device and function"),
     ],
 )
-def test_virtio_function_lacks_a_driver(windows: Wine, machine: Path, address: str, words: str) -> None:
+def test_function_that_programs_cannot_use_is_named(windows: Wine, machine: Path, address: str, words: str) -> None:
     (why,) = said(windows, machine, "open", address)
     assert why.startswith(words)
+
+
+def test_virtio_function_is_started_through_its_driver(windows: Wine, machine: Path, tmp_path: Path) -> None:
+    """Its rings lie in the region, where it sees this; its interrupt stays off. Then it answers nothing."""
+    why, state = said(windows, machine, "start", VGC_STATE_DIR=windows_path(tmp_path))
+    assert why.startswith("NO_ANSWER: 00-04.1 was set up but does not answer")
+    second_ring = 0x8_0000_2000 + 4096 + 4096
+    assert state == f"status 0xf, command 0x406, queue 1 at {second_ring:#x}, 0 open"
+
+
+def test_bars_of_a_function_are_mapped_once_at_a_time(windows: Wine, machine: Path) -> None:
+    lines = said(windows, machine, "bars")
+    assert lines[:4] == ["OK", "OK", "OK", "one mapping, 1 open"]
+    assert lines[4:7] == [
+        "SYSTEM: BAR 4 of PCI function 00-04.1 has 16384 bytes, not 4096",
+        "NO_DEVICE: PCI function 00-04.1 has no BAR 1 that its driver maps",
+        "INVALID_ARGUMENT: 'config' names no BAR; allowed: resourceN, resourceN_wc",
+    ]
+    assert lines[7:9] == ["1 open", "0 open"]
+    assert lines[9].startswith("SYSTEM: cannot map the PCI function 00-04.1; one process at a time can: ")
+    assert lines[10:] == ["0 open"]
 
 
 # ---- the real daemon -------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ int vgc_pci_map(const char *address, const char *file, uint64_t size, void **poi
 /* Sets bits in the PCI command register, unless they are set. */
 int vgc_pci_command(const char *address, uint16_t set);
 void vgc_pci_driver(const char *address, char *driver, size_t room); /* "" if none */
-/* The function's configuration space, which vgc_file_close() closes. */
-int vgc_pci_open_config(const char *address, vgc_handle *config);
+int vgc_pci_open_config(const char *address, vgc_handle *config);    /* the function's configuration space */
+void vgc_pci_close_config(vgc_handle config);
 bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size);
 bool vgc_pci_write(vgc_handle config, uint32_t at, const void *bytes, size_t size);
 /* Over all processes. */

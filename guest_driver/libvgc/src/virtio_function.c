@@ -44,7 +44,7 @@ void vgc_virtio_close(struct vgc_transport *transport)
     if (transport->region != NULL)
         vgc_unmap(transport->region, transport->region_bytes);
     if (pci->config != VGC_NO_HANDLE)
-        vgc_file_close(pci->config);
+        vgc_pci_close_config(pci->config);
     free(pci->grant);
     free(pci);
 }

@@ -49,7 +49,8 @@ void vgc_virtio_arm(struct vgc_transport *transport, uint32_t queue)
 {
     (void)queue;
     vgc_virtio_revive(transport);
-    vgc_virtio_set_command(vgc_virtio_of(transport), 0, COMMAND_INTX_DISABLE);
+    if (transport->interrupts) /* else nobody would end one */
+        vgc_virtio_set_command(vgc_virtio_of(transport), 0, COMMAND_INTX_DISABLE);
 }
 
 static void nap(struct virtio_pci *pci, uint64_t timeout_ns)

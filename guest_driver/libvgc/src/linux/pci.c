@@ -134,6 +134,11 @@ int vgc_pci_open_config(const char *address, vgc_handle *config)
     return vgc_fail_errno("cannot open the configuration space of %s", address);
 }
 
+void vgc_pci_close_config(vgc_handle config)
+{
+    (void)close((int)config);
+}
+
 bool vgc_pci_read(vgc_handle config, uint32_t at, void *bytes, size_t size)
 {
     return pread((int)config, bytes, size, at) == (ssize_t)size;

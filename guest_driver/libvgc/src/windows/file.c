@@ -5,7 +5,7 @@
 #include <io.h>
 #include <stdio.h>
 
-#include "ivshmem.h"
+#include "devices.h"
 
 static HANDLE handle_of(vgc_handle file)
 {
@@ -78,7 +78,7 @@ void *vgc_file_map(vgc_handle file, uint64_t offset, size_t bytes, bool writable
 void vgc_unmap(void *pointer, size_t bytes)
 {
     (void)bytes;
-    if (!vgc_ivshmem_release(pointer))
+    if (!vgc_ivshmem_release(pointer) && !vgc_netuio_release(pointer))
         (void)UnmapViewOfFile(pointer);
 }
 

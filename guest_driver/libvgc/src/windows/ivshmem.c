@@ -1,6 +1,6 @@
 /* The shared memory of an ivshmem function, through the driver of virtio-win [virtio-win/kvm-guest-drivers-windows,
  * ivshmem/Public.h and Queue.c]. It maps a device once: its memory belongs to one process at a time. */
-#include "ivshmem.h"
+#include "devices.h"
 
 #include <stdlib.h>
 #include <winioctl.h>
@@ -50,7 +50,7 @@ static int open_device(const struct vgc_pnp_device *device, const char *address,
 
 static int ask_size(HANDLE handle, const char *address, uint64_t *size)
 {
-    if (vgc_pnp->control(handle, REQUEST_SIZE, NULL, 0, size, sizeof(*size)))
+    if (vgc_pnp_ask(handle, REQUEST_SIZE, NULL, 0, size, sizeof(*size)))
         return VGC_OK;
     (void)vgc_failed_with(GetLastError());
     return vgc_fail_errno("the driver of the ivshmem function %s does not say the size of its memory", address);
@@ -97,7 +97,7 @@ int vgc_ivshmem_map(const struct vgc_pnp_device *device, const char *address, ui
     int result = open_device(device, address, &handle);
     if (result != VGC_OK)
         return result;
-    if (!vgc_pnp->control(handle, REQUEST_MMAP, &config, sizeof(config), &answer, sizeof(answer))) {
+    if (!vgc_pnp_ask(handle, REQUEST_MMAP, &config, sizeof(config), &answer, sizeof(answer))) {
         (void)vgc_failed_with(GetLastError());
         result = vgc_fail_errno("cannot map the memory of the ivshmem function %s; one process at a time can", address);
     } else if (answer.size != size || answer.pointer == NULL) {
@@ -125,7 +125,7 @@ bool vgc_ivshmem_release(void *pointer)
     (void)pthread_mutex_unlock(&mutex);
     if (mapping == NULL)
         return false;
-    (void)vgc_pnp->control(mapping->device, RELEASE_MMAP, NULL, 0, NULL, 0);
+    (void)vgc_pnp_ask(mapping->device, RELEASE_MMAP, NULL, 0, NULL, 0);
     vgc_pnp->close(mapping->device);
     free(mapping);
     return true;

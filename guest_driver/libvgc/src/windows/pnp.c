@@ -1,5 +1,5 @@
 /* PCI functions that Windows has found, with their resources and interfaces. */
-#include "ivshmem.h"
+#include "devices.h"
 
 #include <cfgmgr32.h>
 #include <setupapi.h>
@@ -116,15 +116,9 @@ static HANDLE open_device(const char *path)
     return CreateFileA(path, GENERIC_READ | GENERIC_WRITE, shared, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
 }
 
-static bool control(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size)
+static bool control(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size, DWORD *got)
 {
-    DWORD got = 0;
-    if (!DeviceIoControl(device, code, (void *)(uintptr_t)in, in_size, out, out_size, &got, NULL))
-        return false;
-    if (got == out_size)
-        return true;
-    SetLastError(ERROR_BAD_LENGTH);
-    return false;
+    return DeviceIoControl(device, code, (void *)(uintptr_t)in, in_size, out, out_size, got, NULL);
 }
 
 static void close_device(HANDLE device)
@@ -168,4 +162,15 @@ int vgc_pnp_find(const char *address, struct vgc_pnp_device *device)
     }
     return vgc_fail(VGC_NO_DEVICE, "there is no PCI function %s; addresses are bus, device and function, as 00-04.0",
                     address);
+}
+
+bool vgc_pnp_ask(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size)
+{
+    DWORD got = 0;
+    if (!vgc_pnp->control(device, code, in, in_size, out, out_size, &got))
+        return false;
+    if (got == out_size)
+        return true;
+    SetLastError(ERROR_BAD_LENGTH);
+    return false;
 }

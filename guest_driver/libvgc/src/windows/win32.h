@@ -1,6 +1,6 @@
 /* Windows behind the seam, for the files of this folder. From the bottom up: error_code.c, time.c, process.c,
- * pnp.c and ivshmem.c (ivshmem.h), file.c, socket.c, fnmatch.c, pci.c, and above these what only refuses: memfd.c,
- * grant.c. */
+ * pnp.c, ivshmem.c and netuio.c (devices.h), file.c, socket.c, fnmatch.c, pci.c, and above these what only refuses:
+ * memfd.c, grant.c. */
 #ifndef VGC_WIN32_H
 #define VGC_WIN32_H
 

@@ -1,6 +1,6 @@
-/* PCI functions and the shared memory of ivshmem, as Windows shows them to programs. */
-#ifndef VGC_IVSHMEM_H
-#define VGC_IVSHMEM_H
+/* PCI functions as Windows and their drivers show them to programs. */
+#ifndef VGC_DEVICES_H
+#define VGC_DEVICES_H
 
 #include "win32.h"
 
@@ -23,7 +23,8 @@ struct vgc_pnp_calls {
     /* The range of memory number `index` of a device: a BAR. False: there are no more. */
     bool (*memory)(DWORD instance, unsigned index, uint64_t *base, uint64_t *size);
     HANDLE (*open)(const char *path); /* INVALID_HANDLE_VALUE on errors */
-    bool (*control)(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size);
+    /* *got: bytes of the answer. */
+    bool (*control)(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size, DWORD *got);
     void (*close)(HANDLE device);
 };
 
@@ -36,6 +37,9 @@ bool vgc_pnp_is(const struct vgc_pnp_device *device, uint16_t vendor, uint16_t i
 /* 00-04.0: bus, device, function. It names files, in which Windows has no colons. */
 void vgc_pnp_address(const struct vgc_pnp_device *device, char address[VGC_PCI_ADDRESS_LEN]);
 
+/* Asks a driver; false as well if its answer has another size. */
+bool vgc_pnp_ask(HANDLE device, DWORD code, const void *in, DWORD in_size, void *out, DWORD out_size);
+
 /* ---- ivshmem.c: the driver of virtio-win ----------------------------------------------------- */
 
 enum { VGC_IVSHMEM_NONCACHED = 0, VGC_IVSHMEM_CACHED = 1 }; /* IVSHMEM_CACHE_* */
@@ -47,5 +51,18 @@ int vgc_ivshmem_place(const struct vgc_pnp_device *device, const char *address, 
 int vgc_ivshmem_map(const struct vgc_pnp_device *device, const char *address, uint8_t cache_mode, uint64_t size,
                     void **pointer);
 bool vgc_ivshmem_release(void *pointer); /* false: it is no such mapping */
+
+/* ---- netuio.c: the driver of DPDK ------------------------------------------------------------ */
+
+/* The function's handle for its configuration space. VGC_UNSUPPORTED: it has another driver, or none. */
+int vgc_netuio_open(const struct vgc_pnp_device *device, const char *address, HANDLE *handle);
+bool vgc_netuio_read(HANDLE handle, uint32_t at, void *bytes, size_t size);
+bool vgc_netuio_write(HANDLE handle, uint32_t at, const void *bytes, size_t size);
+int vgc_netuio_place(const struct vgc_pnp_device *device, const char *address, uint32_t bar, uint64_t *base,
+                     uint64_t *size);
+/* Maps a BAR. The driver maps all of a function, for one process at a time; vgc_netuio_release() ends it. */
+int vgc_netuio_map(const struct vgc_pnp_device *device, const char *address, uint32_t bar, uint64_t size,
+                   void **pointer);
+bool vgc_netuio_release(void *pointer); /* false: it is no such mapping */
 
 #endif
