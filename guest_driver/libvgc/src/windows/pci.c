@@ -145,6 +145,20 @@ int vgc_pci_command(const char *address, uint16_t set)
     return vgc_pnp_find(address, &found);
 }
 
+/* ---- drivers: a function has one, which its administrator chose ------------------------------- */
+
+int vgc_pci_release(const char *address, bool *was_virtio)
+{
+    (void)address;
+    *was_virtio = false;
+    return VGC_OK;
+}
+
+void vgc_pci_give_back(const char *address)
+{
+    (void)address;
+}
+
 /* ---- interrupts, which NetUIO does not have -------------------------------------------------- */
 
 /* An interrupt that nobody takes would never end. */
