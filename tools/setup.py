@@ -55,6 +55,14 @@ PACKAGES: Final = {
     "mmdebstrap": "the disk image for clouds of a test of the guest's packages",
     "qemu-utils": "the same",
     "uidmap": "tests of a daemon that is not root",
+    "gcc-aarch64-linux-gnu": "libvgc for other machines, in tests",
+    "libc6-dev-arm64-cross": "C headers there",
+    "gcc-riscv64-linux-gnu": "likewise",
+    "libc6-dev-riscv64-cross": "likewise",
+    "gcc-s390x-linux-gnu": "likewise; this one is big-endian",
+    "libc6-dev-s390x-cross": "likewise",
+    "qemu-user-static": "runs it",
+    "musl-tools": "libvgc with another C library, in tests",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {
     "python3-venv": "the Python environment",

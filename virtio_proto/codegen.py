@@ -15,6 +15,22 @@ from virtio_proto import schema
 
 HEADER = Path(__file__).parent / "include" / "vgc_wire.h"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "device.md"
+_LITTLE_ENDIAN_BEGIN = (
+    "/* All fields are little-endian. On a big-endian machine the compiler converts them at each access, and refuses",
+    " * pointers to them: a field that is not a byte has no address there (-Wscalar-storage-order). */",
+    "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__",
+    "#if !defined(__GNUC__) || defined(__clang__) || defined(__cplusplus)",
+    '#error "virtio-gpu-compute\'s wire format is little-endian: on big-endian machines only GCC converts it, and only in C"',
+    "#endif",
+    "#pragma scalar_storage_order little-endian",
+    "#endif",
+)
+_LITTLE_ENDIAN_END = (
+    "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__",
+    "#pragma scalar_storage_order default",
+    "#endif",
+    "",
+)
 _C_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 
 
@@ -82,11 +98,10 @@ def header() -> str:
             "#include <stddef.h>",
             "#include <stdint.h>",
             "",
-            "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__",
-            '#error "virtio-gpu-compute\'s wire format is little-endian and this code does not swap"',
-            "#endif",
+            *_LITTLE_ENDIAN_BEGIN,
             "",
             cdef(),
+            *_LITTLE_ENDIAN_END,
             "#ifdef __cplusplus",
             "#define _Static_assert static_assert",
             "#endif",

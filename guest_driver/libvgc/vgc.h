@@ -571,7 +571,9 @@ VGC_API int vgc_function_param(const struct vgc_function *function, uint32_t ind
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* args[i] points to the value of the i-th parameter, as for cuLaunchKernel. */
+/* args[i] points to the value of the i-th parameter, as for cuLaunchKernel. On big-endian machines integers, floats and
+ * pointers are converted, and parameters whose type the device does not tell are VGC_INVALID_ARGUMENT; all other bytes
+ * that reach kernels are the caller's, here and in the functions below, and little-endian. */
 VGC_API int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args,
                        uint32_t num_args, struct vgc_job **job);
 VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry, const void *params,

@@ -67,6 +67,14 @@ def test_unknown_opcode_is_unsupported(rig: Rig) -> None:
     assert refused(rig, 0xFFFF)[0] is Status.UNSUPPORTED
 
 
+def test_opcode_with_swapped_bytes_is_called_that(rig: Rig) -> None:
+    """Tells a big-endian driver that does not convert what is wrong with it."""
+    status, text = refused(rig, 0x5000)
+    assert status is Status.UNSUPPORTED
+    assert text.startswith("opcode 0x5000 is not known, but it is with its bytes swapped")
+    assert "swapped" not in refused(rig, 0x7700)[1]
+
+
 def test_flags_must_be_zero(rig: Rig) -> None:
     assert refused(rig, Opcode.NOP, flags=1)[0] is Status.BAD_REQUEST
 
@@ -220,6 +228,13 @@ def test_driver_of_another_wire_format_gets_no_context(rig: Rig) -> None:
     assert status is Status.UNSUPPORTED
     assert "0000000000001234" in text
     assert f"{schema.FINGERPRINT:016x}" in text
+
+
+def test_driver_of_another_byte_order_gets_no_context(rig: Rig) -> None:
+    swapped = int.from_bytes(schema.FINGERPRINT.to_bytes(8, "little"), "big")
+    status, text = refused(rig, Opcode.CONTEXT_CREATE, {"fingerprint": swapped})
+    assert status is Status.UNSUPPORTED
+    assert text.startswith(f"driver and device differ in byte order: the driver has fingerprint {swapped:016x}")
 
 
 def test_free_waits_for_earlier_work_of_every_stream(rig: Rig) -> None:

@@ -35,12 +35,19 @@ def test_info_is_what_the_configuration_space_says(dev: vgc.Device, link: GuestL
     assert info.read_bytes_per_s > 0
 
 
+def swapped_fingerprint() -> int:
+    """The fingerprint, as a driver reads it that has the bytes in the other order."""
+    return int.from_bytes(schema.FINGERPRINT.to_bytes(8, "little"), "big")
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
         ({"magic": 1}, "not a virtio-gpu-compute device"),
         ({"version": 2}, "version 2"),
         ({"fingerprint": 0xABCD}, "fingerprint 000000000000abcd"),
+        ({"magic": 0x56475043}, "differ in byte order: the configuration's magic reads as 0x56475043"),
+        ({"fingerprint": swapped_fingerprint()}, "differ in byte order: the device's fingerprint"),
         ({"region_size": 1 << 30}, "belongs to another device"),
         ({"num_queues": 0}, "0 queues"),
         ({"queue_depth": 0}, "queue depth 0"),

@@ -20,10 +20,19 @@ static uint32_t first_serial(const struct vgc_dp *dp)
 void vgc_serve_context_create(struct vgc_dp *dp, struct vgc_req *req)
 {
     uint32_t index = 0;
-    if (req->body.context_create.fingerprint != VGC_WIRE_FINGERPRINT) {
+    uint64_t fingerprint = req->body.context_create.fingerprint;
+    if (fingerprint == __builtin_bswap64(VGC_WIRE_FINGERPRINT)) {
+        vgc_fail(
+            dp, req, VGC_STATUS_UNSUPPORTED,
+            "driver and device differ in byte order: the driver has fingerprint %016lx, which is this device's with "
+            "its bytes swapped; requests are little-endian on all machines",
+            (unsigned long)fingerprint);
+        return;
+    }
+    if (fingerprint != VGC_WIRE_FINGERPRINT) {
         vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED,
                  "driver and device differ in their wire format: the driver has fingerprint %016lx, this device %016lx",
-                 (unsigned long)req->body.context_create.fingerprint, (unsigned long)VGC_WIRE_FINGERPRINT);
+                 (unsigned long)fingerprint, (unsigned long)VGC_WIRE_FINGERPRINT);
         return;
     }
     if (req->request.context != 0) {

@@ -30,8 +30,13 @@
 #include <string.h>
 
 #include "vgc_dataplane.h"
+#include "vgc_endian.h"
 #include "vgc_inflight.h"
 #include "vgc_vring.h"
+
+#if VGC_BIG_ENDIAN
+#error "the data plane runs on little-endian hosts: it does not convert what kernels and engines see"
+#endif
 
 #define VGC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VGC_UNLIKELY(x) __builtin_expect(!!(x), 0)

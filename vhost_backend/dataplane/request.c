@@ -120,7 +120,9 @@ static void dispatch(struct vgc_dp *dp, struct vgc_req *req)
     }
     const struct operation *operation = find_operation(request->opcode);
     if (VGC_UNLIKELY(operation == NULL)) {
-        vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "opcode %#x is not known", request->opcode);
+        bool is_swapped = find_operation(__builtin_bswap16(request->opcode)) != NULL;
+        vgc_fail(dp, req, VGC_STATUS_UNSUPPORTED, "opcode %#x is not known%s", request->opcode,
+                 is_swapped ? ", but it is with its bytes swapped: requests are little-endian on all machines" : "");
         return;
     }
     if (VGC_UNLIKELY(request->stream >= dp->config.max_streams)) {

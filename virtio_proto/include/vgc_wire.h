@@ -6,8 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "virtio-gpu-compute's wire format is little-endian and this code does not swap"
+/* All fields are little-endian. On a big-endian machine the compiler converts them at each access, and refuses
+ * pointers to them: a field that is not a byte has no address there (-Wscalar-storage-order). */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#if !defined(__GNUC__) || defined(__clang__) || defined(__cplusplus)
+#error "virtio-gpu-compute's wire format is little-endian: on big-endian machines only GCC converts it, and only in C"
+#endif
+#pragma scalar_storage_order little-endian
 #endif
 
 #define VGC_CONFIG_MAGIC 0x43504756
@@ -646,6 +651,10 @@ struct vgc_device_properties {
     uint32_t cluster_blocks; /* most blocks of a cluster; 0: no clusters */
     uint32_t ecc; /* 1: memory corrects errors */
 };
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#pragma scalar_storage_order default
+#endif
 
 #ifdef __cplusplus
 #define _Static_assert static_assert

@@ -10,6 +10,8 @@
  */
 #include "vgc_vring.h"
 
+#include "vgc_endian.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -21,24 +23,25 @@ enum { WORD_FLAGS = 0, WORD_IDX = 1, WORD_RING = 2 }; /* 16-bit words of avail a
 
 /* ---- shared words ----------------------------------------------------------------------------- */
 
+/* Rings are little-endian [virtio 1.3 §2.7]: these convert what they load and store. */
 static inline uint16_t load_acquire(const uint16_t *word)
 {
-    return atomic_load_explicit((const _Atomic uint16_t *)word, memory_order_acquire);
+    return vgc_le16(atomic_load_explicit((const _Atomic uint16_t *)word, memory_order_acquire));
 }
 
 static inline uint16_t load_relaxed(const uint16_t *word)
 {
-    return atomic_load_explicit((const _Atomic uint16_t *)word, memory_order_relaxed);
+    return vgc_le16(atomic_load_explicit((const _Atomic uint16_t *)word, memory_order_relaxed));
 }
 
 static inline void store_release(uint16_t *word, uint16_t value)
 {
-    atomic_store_explicit((_Atomic uint16_t *)word, value, memory_order_release);
+    atomic_store_explicit((_Atomic uint16_t *)word, vgc_le16(value), memory_order_release);
 }
 
 static inline void store_relaxed(uint16_t *word, uint16_t value)
 {
-    atomic_store_explicit((_Atomic uint16_t *)word, value, memory_order_relaxed);
+    atomic_store_explicit((_Atomic uint16_t *)word, vgc_le16(value), memory_order_relaxed);
 }
 
 static inline void full_fence(void)
@@ -54,16 +57,16 @@ struct packed_word {
 static inline struct vgc_desc desc_load(const struct vgc_desc *table, uint32_t index)
 {
     const volatile struct packed_word *words = (const volatile struct packed_word *)table + 2 * (size_t)index;
-    uint64_t addr = words[0].value;
-    uint64_t rest = words[1].value;
+    uint64_t addr = vgc_le64(words[0].value);
+    uint64_t rest = vgc_le64(words[1].value);
     return (struct vgc_desc){addr, (uint32_t)rest, (uint16_t)(rest >> 32), (uint16_t)(rest >> 48)};
 }
 
 static inline void desc_store(struct vgc_desc *table, uint32_t index, struct vgc_desc desc)
 {
     struct packed_word *words = (struct packed_word *)table + 2 * (size_t)index;
-    words[0].value = desc.addr;
-    words[1].value = desc.len | (uint64_t)desc.flags << 32 | (uint64_t)desc.next << 48;
+    words[0].value = vgc_le64(desc.addr);
+    words[1].value = vgc_le64(desc.len | (uint64_t)desc.flags << 32 | (uint64_t)desc.next << 48);
 }
 
 static inline _Atomic uint32_t *used_elem(const struct vgc_ring *ring, uint16_t index)
@@ -298,8 +301,8 @@ int vgc_vq_push(struct vgc_vq_device *vq, uint16_t head, uint32_t len)
         return -EINVAL;
     vq->inflight[head / 64] &= ~(UINT64_C(1) << (head % 64));
     _Atomic uint32_t *elem = used_elem(&vq->ring, vq->used_idx);
-    atomic_store_explicit(&elem[0], head, memory_order_relaxed);
-    atomic_store_explicit(&elem[1], len, memory_order_relaxed);
+    atomic_store_explicit(&elem[0], vgc_le32(head), memory_order_relaxed);
+    atomic_store_explicit(&elem[1], vgc_le32(len), memory_order_relaxed);
     store_release(vq->ring.used + WORD_IDX, ++vq->used_idx);
     return 0;
 }
@@ -461,10 +464,10 @@ int vgc_vq_take(struct vgc_vq_driver *vq, void **token, uint32_t *len)
     if (idx == vq->last_used)
         return 0;
     _Atomic uint32_t *elem = used_elem(&vq->ring, vq->last_used);
-    uint32_t head = atomic_load_explicit(&elem[0], memory_order_relaxed);
+    uint32_t head = vgc_le32(atomic_load_explicit(&elem[0], memory_order_relaxed));
     if (UNLIKELY(head >= vq->ring.num || vq->chain_len[head] == 0))
         return -EIO;
-    *len = atomic_load_explicit(&elem[1], memory_order_relaxed);
+    *len = vgc_le32(atomic_load_explicit(&elem[1], memory_order_relaxed));
     *token = vq->token[head];
     free_chain(vq, (uint16_t)head);
     __atomic_store_n(&vq->last_used, (uint16_t)(vq->last_used + 1), __ATOMIC_RELAXED); /* for those who only look */

@@ -1,5 +1,6 @@
 /* Bytes of device memory that a cubin takes at least: for the check before it is sent. */
 #include "cubin.h"
+#include "vgc_endian.h"
 
 #include <elf.h>
 #include <stdbool.h>
@@ -11,6 +12,17 @@ struct cubin {
     Elf64_Ehdr header;
 };
 
+/* Copies the header; of its fields, those that are used here are converted: cubins are little-endian. */
+static void read_header(struct cubin *cubin)
+{
+    Elf64_Ehdr *header = &cubin->header;
+    memcpy(header, cubin->bytes, sizeof(*header));
+    header->e_shoff = vgc_le64(header->e_shoff);
+    header->e_shentsize = vgc_le16(header->e_shentsize);
+    header->e_shnum = vgc_le16(header->e_shnum);
+    header->e_shstrndx = vgc_le16(header->e_shstrndx);
+}
+
 static bool section_at(const struct cubin *cubin, uint32_t index, Elf64_Shdr *section)
 {
     uint64_t at = (uint64_t)index * sizeof(*section);
@@ -18,6 +30,10 @@ static bool section_at(const struct cubin *cubin, uint32_t index, Elf64_Shdr *se
         at + sizeof(*section) > cubin->size - cubin->header.e_shoff)
         return false;
     memcpy(section, cubin->bytes + cubin->header.e_shoff + at, sizeof(*section));
+    section->sh_name = vgc_le32(section->sh_name);
+    section->sh_flags = vgc_le64(section->sh_flags);
+    section->sh_offset = vgc_le64(section->sh_offset);
+    section->sh_size = vgc_le64(section->sh_size);
     return true;
 }
 
@@ -46,7 +62,7 @@ uint64_t vgc_cubin_bytes(const void *image, uint64_t size)
     uint64_t bytes = 0;
     if (size < sizeof(cubin.header))
         return 0;
-    memcpy(&cubin.header, image, sizeof(cubin.header));
+    read_header(&cubin);
     if (memcmp(cubin.header.e_ident, ELFMAG, SELFMAG) != 0 || cubin.header.e_shentsize != sizeof(section) ||
         !section_at(&cubin, cubin.header.e_shstrndx, &names))
         return 0;

@@ -22,7 +22,7 @@ static int context_create(struct vgc_device *device)
     memset(message.response, 0xff, sizeof(struct vgc_response)); /* no status that could be taken for an answer */
     vgc_state_set_context(device, intent, 0, 0);
     struct vgc_body_context_create body = {.fingerprint = VGC_WIRE_FINGERPRINT};
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     result = vgc_job_ask(&message, &response);
     if (result == VGC_NO_ANSWER)
         return result; /* the intent stays for whoever cleans up after us */
@@ -379,10 +379,22 @@ int vgc_device_usage(struct vgc_device *device, struct vgc_device_usage *usage)
     int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
     if (result != VGC_OK)
         return result;
-    memset(usage, 0, sizeof(*usage));
-    (void)vgc_message_put(&message, &body, sizeof(body));
-    vgc_message_inline_payload(&message, usage, sizeof(*usage));
-    return vgc_job_run(&message, NULL);
+    struct vgc_usage told = {0};
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
+    vgc_message_inline_payload(&message, (void *)&told, sizeof(told));
+    result = vgc_job_run(&message, NULL);
+    *usage = (struct vgc_device_usage){.memory_used_bytes = told.memory_used_bytes,
+                                       .memory_quota_bytes = told.memory_quota_bytes,
+                                       .requests_done = told.requests_done,
+                                       .requests_failed = told.requests_failed,
+                                       .busy_ns = told.busy_ns,
+                                       .num_contexts = told.num_contexts,
+                                       .num_programs = told.num_programs,
+                                       .num_allocations = told.num_allocations,
+                                       .num_pes = told.num_pes,
+                                       .in_flight = told.in_flight,
+                                       .generation = told.generation};
+    return result;
 }
 
 int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limits)
@@ -392,10 +404,29 @@ int vgc_device_limits(struct vgc_device *device, struct vgc_device_limits *limit
     int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
     if (result != VGC_OK)
         return result;
-    memset(limits, 0, sizeof(*limits));
-    (void)vgc_message_put(&message, &body, sizeof(body));
-    vgc_message_inline_payload(&message, limits, sizeof(*limits));
-    return vgc_job_run(&message, NULL);
+    struct vgc_device_properties told = {0};
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
+    vgc_message_inline_payload(&message, (void *)&told, sizeof(told));
+    result = vgc_job_run(&message, NULL);
+    *limits = (struct vgc_device_limits){.compute_capability = told.compute_capability,
+                                         .warp_threads = told.warp_threads,
+                                         .pe_threads = told.pe_threads,
+                                         .pe_blocks = told.pe_blocks,
+                                         .pe_registers = told.pe_registers,
+                                         .pe_shared_bytes = told.pe_shared_bytes,
+                                         .block_registers = told.block_registers,
+                                         .block_shared_bytes = told.block_shared_bytes,
+                                         .reserved_shared_bytes = told.reserved_shared_bytes,
+                                         .constant_bytes = told.constant_bytes,
+                                         .l2_bytes = told.l2_bytes,
+                                         .clock_khz = told.clock_khz,
+                                         .memory_clock_khz = told.memory_clock_khz,
+                                         .memory_bus_bits = told.memory_bus_bits,
+                                         .copy_engines = told.copy_engines,
+                                         .double_ratio = told.double_ratio,
+                                         .cluster_blocks = told.cluster_blocks,
+                                         .ecc = told.ecc};
+    return result;
 }
 
 int vgc_nop(struct vgc_device *device, uint32_t stream, struct vgc_job **job)

@@ -87,10 +87,10 @@ static uint8_t *append_launch(uint8_t *to, const struct vgc_node *node)
     struct vgc_body_launch body = {.function = node->function->entry->id,
                                    .shared_bytes = node->geometry.shared_bytes,
                                    .param_len = node->param_bytes,
-                                   .flags = node->geometry.flags};
-    memcpy(body.grid, node->geometry.grid, sizeof(body.grid));
-    memcpy(body.block, node->geometry.block, sizeof(body.block));
-    to = append(to, &body, sizeof(body));
+                                   .flags = node->geometry.flags,
+                                   .grid = VGC_EXTENTS(node->geometry.grid),
+                                   .block = VGC_EXTENTS(node->geometry.block)};
+    to = append(to, VGC_BYTES(body), sizeof(body));
     return append(to, node->params, node->param_bytes);
 }
 
@@ -99,13 +99,16 @@ static uint8_t *append_node(uint8_t *to, const struct vgc_node *node)
     struct vgc_graph_node head = {OPCODES[node->kind], node->num_deps};
     struct vgc_body_fill fill = {node->dst, node->size, node->value, node->unit, 0};
     struct vgc_body_copy copy = {node->dst, node->src, node->size};
-    to = append(to, &head, sizeof(head));
-    to = append(to, node->deps, node->num_deps * sizeof(uint32_t));
+    to = append(to, VGC_BYTES(head), sizeof(head));
+    for (uint32_t i = 0; i < node->num_deps; i++) {
+        uint32_t dep = vgc_le32(node->deps[i]);
+        to = append(to, &dep, sizeof(dep));
+    }
     if (node->kind == VGC_NODE_LAUNCH)
         return append_launch(to, node);
     if (node->kind == VGC_NODE_FILL)
-        return append(to, &fill, sizeof(fill));
-    return node->kind == VGC_NODE_COPY ? append(to, &copy, sizeof(copy)) : to;
+        return append(to, VGC_BYTES(fill), sizeof(fill));
+    return node->kind == VGC_NODE_COPY ? append(to, VGC_BYTES(copy), sizeof(copy)) : to;
 }
 
 /* Sends nodes as a new graph (`id` 0) or in place of a graph's, and waits for the response. */
@@ -130,7 +133,7 @@ static int send_nodes(struct vgc_device *device, uint32_t id, const struct vgc_n
     }
     struct vgc_body_graph_nodes body = {.graph = id, .num_nodes = num_nodes, .nodes_len = (uint32_t)size};
     message.job->staging = staging;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     (void)vgc_message_readable(&message, staging, size); /* one descriptor */
     return vgc_job_ask(&message, response);
 }
@@ -180,7 +183,7 @@ int vgc_graph_launch(struct vgc_graph *graph, uint32_t stream, struct vgc_job **
         result = vgc_message_begin(&message, graph->device, VGC_OP_GRAPH_LAUNCH, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, job);
 }
 
@@ -195,7 +198,7 @@ int vgc_graph_destroy(struct vgc_graph *graph)
         struct vgc_body_graph body = {.graph = graph->id};
         result = vgc_message_begin(&message, graph->device, VGC_OP_GRAPH_DESTROY, 0, true);
         if (result == VGC_OK) {
-            (void)vgc_message_put(&message, &body, sizeof(body));
+            (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
             result = vgc_job_ask(&message, &response);
         }
         vgc_quota_give(graph->device, graph->charged);

@@ -16,6 +16,7 @@
 
 #include "../vgc.h"
 #include "platform.h"
+#include "vgc_endian.h"
 #include "vgc_vring.h"
 #include "vgc_wire.h"
 
@@ -30,6 +31,12 @@ enum {
     VGC_MAX_CHUNKS = 1024,
     VGC_HEAP_ALIGN = 256,
 };
+
+/* Bytes of a struct of vgc_wire.h, as they go to the device. On big-endian machines the compiler warns where a pointer
+ * to such a struct becomes a `const void *` unasked. */
+#define VGC_BYTES(object) ((const void *)&(object))
+/* Initialiser of a field of three extents. */
+#define VGC_EXTENTS(extents) {(extents)[0], (extents)[1], (extents)[2]}
 
 #define VGC_NS_PER_S 1000000000ull
 #define VGC_NS_PER_MS 1000000ull
@@ -134,6 +141,9 @@ void vgc_transport_measure(struct vgc_transport *transport);
 void vgc_transport_place(struct vgc_transport *transport, uint64_t address);
 /* Folder for what the processes of this guest share about the device. */
 const char *vgc_state_dir(const struct vgc_options *options);
+/* Is it our magic, read in the wrong byte order? */
+bool vgc_is_swapped(uint32_t magic);
+int vgc_fail_swapped(uint32_t magic);
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
 

@@ -76,15 +76,38 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
         .shared_bytes = geometry->shared_bytes,
         .param_len = param_bytes,
         .flags = geometry->flags,
+        .grid = VGC_EXTENTS(geometry->grid),
+        .block = VGC_EXTENTS(geometry->block),
     };
-    memcpy(body.grid, geometry->grid, sizeof(body.grid));
-    memcpy(body.block, geometry->block, sizeof(body.block));
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     if (message.job->staging == NULL)
         (void)vgc_message_put(&message, params, param_bytes); /* at most IN_SLOT: there is room */
     else
         (void)vgc_message_readable(&message, message.job->staging, param_bytes); /* one descriptor */
     return vgc_job_run(&message, job);
+}
+
+static bool is_number(const struct vgc_param_entry *param)
+{
+    return param->kind == VGC_PARAM_KIND_INTEGER || param->kind == VGC_PARAM_KIND_FLOAT ||
+           param->kind == VGC_PARAM_KIND_POINTER;
+}
+
+/* Puts a value of this machine into the parameter block, whose numbers are little-endian. */
+static void put_value(uint8_t *block, const struct vgc_param_entry *param, const uint8_t *value)
+{
+    uint8_t *to = block + param->offset;
+    if (!VGC_BIG_ENDIAN || !is_number(param)) {
+        memcpy(to, value, param->size);
+        return;
+    }
+    for (uint32_t i = 0; i < param->size; i++)
+        to[i] = value[param->size - 1 - i];
+}
+
+static bool can_convert(const struct vgc_param_entry *param)
+{
+    return !VGC_BIG_ENDIAN || param->size == 1 || param->kind != VGC_PARAM_KIND_UNKNOWN;
 }
 
 int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometry, void *const *args, uint32_t num_args,
@@ -96,8 +119,14 @@ int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometr
         return vgc_fail(VGC_INVALID_ARGUMENT, "%s takes %u arguments, not %u", function->short_name, entry->num_params,
                         num_args);
     memset(params, 0, entry->param_bytes);
-    for (uint32_t i = 0; i < num_args; i++)
-        memcpy(params + function->params[i].offset, args[i], function->params[i].size);
+    for (uint32_t i = 0; i < num_args; i++) {
+        if (!can_convert(&function->params[i]))
+            return vgc_fail(VGC_INVALID_ARGUMENT,
+                            "parameter %u of %s is of a type that the device cannot tell, so this big-endian machine "
+                            "cannot convert it; pass little-endian bytes to vgc_launch_packed()",
+                            i, function->short_name);
+        put_value(params, &function->params[i], args[i]);
+    }
     return vgc_launch_packed(function, geometry, params, entry->param_bytes, job);
 }
 
@@ -192,14 +221,14 @@ static void put_head(const struct call *call, struct vgc_message *message, const
                                  .name_len = (uint32_t)strlen(name),
                                  .num_args = call->num_args,
                                  .value_len = (uint32_t)call->value_bytes,
-                                 .flags = geometry->flags};
-    memcpy(body.grid, geometry->grid, sizeof(body.grid));
-    memcpy(body.block, geometry->block, sizeof(body.block));
-    (void)vgc_message_put(message, &body, sizeof(body));
+                                 .flags = geometry->flags,
+                                 .grid = VGC_EXTENTS(geometry->grid),
+                                 .block = VGC_EXTENTS(geometry->block)};
+    (void)vgc_message_put(message, VGC_BYTES(body), sizeof(body));
     (void)vgc_message_put(message, name, body.name_len);
     for (uint32_t i = 0; i < call->num_args; i++) {
         struct vgc_call_arg arg = {.kind = call->args[i].direction, .size = call->args[i].size};
-        (void)vgc_message_put(message, &arg, sizeof(arg));
+        (void)vgc_message_put(message, VGC_BYTES(arg), sizeof(arg));
     }
     for (uint32_t i = 0; i < call->num_args && !call->values_staged; i++)
         if (call->args[i].direction == VGC_ARG_VALUE)
@@ -320,7 +349,7 @@ int vgc_output_read(struct vgc_device *device, char *text, uint64_t room, uint64
     int result = vgc_message_begin(&message, device, VGC_OP_QUERY, 0, true);
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     vgc_message_inline_payload(&message, text, room);
     message.response_len = (uint32_t)(sizeof(response) + message.job->inline_size); /* what is sent is taken */
     result = vgc_job_ask(&message, &response);

@@ -91,7 +91,7 @@ int vgc_marks_send(struct vgc_device *device, struct vgc_marks *marks)
         return result;
     (void)put_text(body.name, vgc_program_name(), sizeof(body.name));
     body.now_ns = vgc_now_ns();
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     (void)vgc_message_put(&message, marks->bytes, marks->size);
     marks->count = marks->size = marks->dropped = 0;
     result = vgc_message_send(&message);

@@ -55,7 +55,7 @@ static int ask_alloc(struct vgc_device *device, uint64_t size, uint64_t *address
     int result = vgc_message_begin(&message, device, VGC_OP_ALLOC, 0, true);
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     result = vgc_job_ask(&message, &response);
     *address = result == VGC_OK ? response.value : 0;
     return result;
@@ -68,7 +68,7 @@ static int ask_free(struct vgc_device *device, uint64_t address)
     int result = vgc_message_begin(&message, device, VGC_OP_FREE, 0, true);
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, NULL);
 }
 
@@ -128,7 +128,7 @@ int vgc_memory_export(struct vgc_device *device, uint64_t address, struct vgc_ke
 {
     struct vgc_response response;
     const struct vgc_body_memory body = {.address = address};
-    int result = ask_sharing(device, VGC_OP_MEMORY_EXPORT, &body, sizeof(body), &response);
+    int result = ask_sharing(device, VGC_OP_MEMORY_EXPORT, VGC_BYTES(body), sizeof(body), &response);
     if (result == VGC_OK)
         *key = (struct vgc_key){{response.value, response.aux}};
     return result;
@@ -138,7 +138,7 @@ int vgc_memory_open(struct vgc_device *device, const struct vgc_key *key, uint64
 {
     struct vgc_response response;
     const struct vgc_body_key body = {.key = {key->halves[0], key->halves[1]}};
-    int result = ask_sharing(device, VGC_OP_MEMORY_OPEN, &body, sizeof(body), &response);
+    int result = ask_sharing(device, VGC_OP_MEMORY_OPEN, VGC_BYTES(body), sizeof(body), &response);
     if (result != VGC_OK)
         return result;
     *address = response.value;
@@ -153,7 +153,7 @@ int vgc_memory_close(struct vgc_device *device, uint64_t address)
     int result = vgc_message_begin(&message, device, VGC_OP_MEMORY_CLOSE, 0, true);
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, NULL);
 }
 
@@ -204,7 +204,7 @@ static int begin_copy(struct vgc_message *message, struct vgc_device *device, ui
                         (unsigned long long)size, (unsigned long long)LARGEST_REQUEST);
     int result = vgc_message_begin(message, device, opcode, stream, wait);
     if (result == VGC_OK)
-        (void)vgc_message_put(message, &body, sizeof(body));
+        (void)vgc_message_put(message, VGC_BYTES(body), sizeof(body));
     return result;
 }
 
@@ -444,7 +444,7 @@ int vgc_copy_device(struct vgc_device *device, uint64_t dst, uint64_t src, uint6
     int result = vgc_message_begin(&message, device, VGC_OP_COPY_DEVICE, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, job);
 }
 
@@ -460,6 +460,6 @@ int vgc_fill(struct vgc_device *device, uint64_t dst, uint64_t value, uint32_t u
     int result = vgc_message_begin(&message, device, VGC_OP_FILL, stream, vgc_waits_for_room(job));
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, job);
 }

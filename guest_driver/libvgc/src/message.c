@@ -116,7 +116,7 @@ int vgc_message_begin_on(struct vgc_message *message, struct vgc_queue *queue, u
                                  .context = context,
                                  .stream = stream,
                                  .request_id = (uint64_t)queue->index << 56 | request_id};
-    (void)vgc_message_put(message, &header, sizeof(header));
+    (void)vgc_message_put(message, VGC_BYTES(header), sizeof(header));
     return VGC_OK;
 }
 

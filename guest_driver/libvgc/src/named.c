@@ -38,7 +38,8 @@ uint64_t vgc_choice_owner(const struct vgc_device *device)
     const struct vgc_config *config = &device->config;
     size_t len = strnlen((const char *)config->engine_name, sizeof(config->engine_name));
     uint64_t hash = vgc_named_hash(config->engine_name, len, VGC_NAMED_HASH);
-    return vgc_named_hash(&config->quota_pes, sizeof(config->quota_pes), hash);
+    uint32_t quota_pes = config->quota_pes;
+    return vgc_named_hash(&quota_pes, sizeof(quota_pes), hash);
 }
 
 static void describe(struct vgc_named_table *table, const struct vgc_device *device)

@@ -50,9 +50,9 @@ static bool locate_parts(struct vgc_program *program, uint64_t len)
         table->log_len > len - log_at)
         return false;
     const uint8_t *base = (const uint8_t *)table;
-    program->entries = (const void *)(base + sizeof(*table));
-    program->params = (const void *)(base + params_at);
-    program->globals = (const void *)(base + globals_at);
+    program->entries = (const struct vgc_function_entry *)(const void *)(base + sizeof(*table));
+    program->params = (const struct vgc_param_entry *)(const void *)(base + params_at);
+    program->globals = (const struct vgc_global_entry *)(const void *)(base + globals_at);
     program->strings = (const char *)(base + strings_at);
     program->log = malloc((size_t)table->log_len + 1);
     if (program->log == NULL)
@@ -112,7 +112,7 @@ int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered,
     program->epoch = device->epoch;
     program->id = id;
     program->is_registered = is_registered;
-    program->table = payload;
+    program->table = (struct vgc_program_table *)payload;
     if (!locate_parts(program, len) || !make_functions(program)) {
         free_program(program);
         return vgc_fail(VGC_INTERNAL, "the device answered with a function table that contradicts itself");
@@ -194,7 +194,7 @@ static int send_load(struct load *load, struct vgc_message *message, uint8_t *st
     message->job->copies = back;
     message->job->num_copies = 1;
     message->job->copy_on_error = true;
-    (void)vgc_message_put(message, &load->body, sizeof(load->body));
+    (void)vgc_message_put(message, VGC_BYTES(load->body), sizeof(load->body));
     (void)vgc_message_readable(message, staging, input); /* neither exceeds one descriptor */
     (void)vgc_message_writable(message, answer, load->room);
     int result = vgc_job_ask(message, &load->response);
@@ -236,7 +236,7 @@ int vgc_program_end(struct vgc_device *device, uint32_t id)
     int result = vgc_message_begin(&message, device, VGC_OP_PROGRAM_UNLOAD, 0, true);
     if (result != VGC_OK)
         return result;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, NULL);
 }
 

@@ -205,7 +205,7 @@ void vgc_queue_take_completions(struct vgc_queue *queue)
 static bool has_used(const struct vgc_queue *queue)
 {
     uint16_t last = __atomic_load_n(&queue->vq.last_used, __ATOMIC_RELAXED); /* a stale value only costs a look */
-    return __atomic_load_n(&queue->vq.ring.used[1], __ATOMIC_RELAXED) != last;
+    return vgc_le16(__atomic_load_n(&queue->vq.ring.used[1], __ATOMIC_RELAXED)) != last;
 }
 
 static void wait_for_sleeper(struct vgc_queue *queue, uint64_t deadline_ns)

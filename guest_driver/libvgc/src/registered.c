@@ -87,8 +87,8 @@ int vgc_function_find(struct vgc_device *device, const char *name, struct vgc_fu
         return result;
     size_t name_len = strlen(name);
     struct vgc_body_lookup body = {.name_len = (uint32_t)name_len};
-    result =
-        ask(device, VGC_OP_FUNCTION_LOOKUP, &body, sizeof(body), name, name_len, LOOKUP_BYTES, &payload, &response);
+    result = ask(device, VGC_OP_FUNCTION_LOOKUP, VGC_BYTES(body), sizeof(body), name, name_len, LOOKUP_BYTES, &payload,
+                 &response);
     if (result != VGC_OK)
         return result;
     memcpy(&entry, payload, sizeof(entry)); /* of zeroes, if the payload is shorter */
@@ -129,7 +129,7 @@ static bool locate(uint8_t *payload, uint64_t len, struct page *page)
     uint64_t params_at = sizeof(page->head) + (uint64_t)page->head.num_functions * sizeof(struct vgc_listed_function);
     uint64_t strings_at = params_at + (uint64_t)page->head.num_params * sizeof(struct vgc_param_entry);
     page->functions = payload + sizeof(page->head);
-    page->params = (const void *)(payload + params_at);
+    page->params = (const struct vgc_param_entry *)(const void *)(payload + params_at);
     page->strings = (const char *)payload + strings_at;
     return strings_at + page->head.strings_len == len;
 }
@@ -196,7 +196,8 @@ static int take_page(struct vgc_device *device, struct vgc_listing *listing, uin
     struct vgc_response response;
     struct page page = {0};
     uint8_t *payload;
-    int result = ask(device, VGC_OP_FUNCTION_LIST, &body, sizeof(body), "", 0, LIST_BYTES, &payload, &response);
+    int result =
+        ask(device, VGC_OP_FUNCTION_LIST, VGC_BYTES(body), sizeof(body), "", 0, LIST_BYTES, &payload, &response);
     if (result != VGC_OK)
         return result;
     if (response.payload_len > LIST_BYTES || !locate(payload, response.payload_len, &page) ||

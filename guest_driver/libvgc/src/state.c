@@ -208,7 +208,7 @@ bool vgc_ring_is_quiet(struct vgc_device *device, uint32_t queue)
     struct vgc_ring ring = vgc_layout_ring(&device->layout, device->transport->region, queue);
     uint16_t avail = __atomic_load_n(&ring.avail[1], __ATOMIC_ACQUIRE);
     uint16_t used = __atomic_load_n(&ring.used[1], __ATOMIC_ACQUIRE);
-    return avail == used;
+    return avail == used; /* in whatever byte order */
 }
 
 /* The dead owner's client entry stays until its contexts are destroyed; a quiet queue need not wait for that. */

@@ -94,7 +94,7 @@ static int begin_event(struct vgc_event *event, struct vgc_message *message, uin
     if (result == VGC_OK)
         result = vgc_message_begin(message, event->device, opcode, stream, true);
     if (result == VGC_OK)
-        (void)vgc_message_put(message, &body, sizeof(body));
+        (void)vgc_message_put(message, VGC_BYTES(body), sizeof(body));
     return result;
 }
 
@@ -202,7 +202,7 @@ int vgc_event_open(struct vgc_device *device, const struct vgc_key *key, struct 
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     int result = vgc_message_begin(&message, device, VGC_OP_EVENT_OPEN, 0, true);
     if (result == VGC_OK) {
-        (void)vgc_message_put(&message, &body, sizeof(body));
+        (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
         result = vgc_job_ask(&message, &response);
     }
     if (result != VGC_OK) {

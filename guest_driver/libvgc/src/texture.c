@@ -78,7 +78,7 @@ int vgc_array_create(struct vgc_device *device, const struct vgc_array_shape *sh
     struct vgc_array *array = calloc(1, sizeof(*array));
     if (array == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
-    result = ask(device, VGC_OP_ARRAY_CREATE, &body, sizeof(body), &response);
+    result = ask(device, VGC_OP_ARRAY_CREATE, VGC_BYTES(body), sizeof(body), &response);
     if (result != VGC_OK) {
         free(array);
         return result;
@@ -102,7 +102,7 @@ int vgc_array_destroy(struct vgc_array *array)
         result = vgc_check_usable(array->device);
     if (is_current && result == VGC_OK) {
         struct vgc_body_array body = {.array = array->id};
-        result = ask(array->device, VGC_OP_ARRAY_DESTROY, &body, sizeof(body), &response);
+        result = ask(array->device, VGC_OP_ARRAY_DESTROY, VGC_BYTES(body), sizeof(body), &response);
         vgc_quota_give(array->device, array->charged);
     }
     vgc_disown(array->device, &array->owned);
@@ -153,7 +153,7 @@ int vgc_box_send(struct vgc_device *device, const struct vgc_side *dst, const st
     if (result != VGC_OK)
         return result;
     message.job->staging = staging;
-    (void)vgc_message_put(&message, &body, sizeof(body));
+    (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     return vgc_job_run(&message, job);
 }
 
@@ -202,15 +202,15 @@ int vgc_texture_create(struct vgc_device *device, const struct vgc_texture_form 
                                            .first_level = form->first_level,
                                            .num_levels = form->num_levels,
                                            .first_layer = form->first_layer,
-                                           .num_layers = form->num_layers};
-    memcpy(body.modes, form->edges, sizeof(body.modes));
+                                           .num_layers = form->num_layers,
+                                           .modes = VGC_EXTENTS(form->edges)};
     for (int channel = 0; channel < 4; channel++)
         body.border[channel] = bits_of(form->border[channel]);
     *object = 0;
     int result = check_textures(device);
     if (result == VGC_OK)
         result = check_array(form->array);
-    return result == VGC_OK ? create(device, VGC_OP_TEXTURE_CREATE, &body, sizeof(body), object) : result;
+    return result == VGC_OK ? create(device, VGC_OP_TEXTURE_CREATE, VGC_BYTES(body), sizeof(body), object) : result;
 }
 
 int vgc_surface_create(struct vgc_array *array, uint32_t level, uint64_t *object)
@@ -218,7 +218,8 @@ int vgc_surface_create(struct vgc_array *array, uint32_t level, uint64_t *object
     struct vgc_body_surface_create body = {.array = array->id, .level = level};
     *object = 0;
     int result = check_array(array);
-    return result == VGC_OK ? create(array->device, VGC_OP_SURFACE_CREATE, &body, sizeof(body), object) : result;
+    return result == VGC_OK ? create(array->device, VGC_OP_SURFACE_CREATE, VGC_BYTES(body), sizeof(body), object)
+                            : result;
 }
 
 int vgc_object_destroy(struct vgc_device *device, uint64_t object)
@@ -230,7 +231,7 @@ int vgc_object_destroy(struct vgc_device *device, uint64_t object)
     if (vgc_ledger_remove(&device->objects, object) == 0)
         return vgc_fail(VGC_INVALID_ADDRESS, "0x%llx is not a live texture or surface of this process",
                         (unsigned long long)object);
-    return ask(device, VGC_OP_OBJECT_DESTROY, &body, sizeof(body), &response);
+    return ask(device, VGC_OP_OBJECT_DESTROY, VGC_BYTES(body), sizeof(body), &response);
 }
 
 int vgc_reference_bind(struct vgc_device *device, struct vgc_program *program, const char *name, uint64_t object,
@@ -244,5 +245,6 @@ int vgc_reference_bind(struct vgc_device *device, struct vgc_program *program, c
     if (result == VGC_OK && size < sizeof(object))
         result = vgc_fail(VGC_INVALID_ARGUMENT, "'%s' has %llu bytes and is no texture or surface reference", name,
                           (unsigned long long)size);
+    object = vgc_le64(object);
     return result == VGC_OK ? vgc_copy_in(device, address, &object, sizeof(object), stream, NULL) : result;
 }

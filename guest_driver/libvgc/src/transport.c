@@ -89,8 +89,30 @@ void vgc_transport_place(struct vgc_transport *transport, uint64_t address)
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
+bool vgc_is_swapped(uint32_t magic)
+{
+    return magic == __builtin_bswap32(VGC_CONFIG_MAGIC);
+}
+
+int vgc_fail_swapped(uint32_t magic)
+{
+    return vgc_fail(
+        VGC_INCOMPATIBLE,
+        "driver and device differ in byte order: the configuration's magic reads as 0x%08x, expected 0x%08x; "
+        "the device is little-endian on all machines, and this build of the driver does not convert",
+        magic, VGC_CONFIG_MAGIC);
+}
+
 int vgc_check_config(const struct vgc_config *config)
 {
+    if (vgc_is_swapped(config->magic))
+        return vgc_fail_swapped(config->magic);
+    if (config->fingerprint == __builtin_bswap64(VGC_WIRE_FINGERPRINT))
+        return vgc_fail(
+            VGC_INCOMPATIBLE,
+            "driver and device differ in byte order: the device's fingerprint %016llx is this driver's, with "
+            "its bytes swapped; all of the configuration is little-endian",
+            (unsigned long long)config->fingerprint);
     if (config->magic != VGC_CONFIG_MAGIC)
         return vgc_fail(VGC_INCOMPATIBLE, "not a virtio-gpu-compute device: config magic 0x%08x, expected 0x%08x",
                         config->magic, VGC_CONFIG_MAGIC);

@@ -40,8 +40,8 @@ static uint8_t *append(uint8_t *to, const void *from, size_t size)
 static void pack(uint8_t *to, const struct vgc_source_unit *units, const struct vgc_unit *entries, uint32_t num_units)
 {
     struct vgc_units head = {.num_units = num_units};
-    to = append(to, &head, sizeof(head));
-    to = append(to, entries, num_units * sizeof(*entries));
+    to = append(to, VGC_BYTES(head), sizeof(head));
+    to = append(to, VGC_BYTES(*entries), num_units * sizeof(*entries));
     for (uint32_t i = 0; i < num_units; i++) {
         to = append(to, units[i].name, entries[i].name_len);
         for (uint32_t k = 0; k < units[i].num_options; k++)

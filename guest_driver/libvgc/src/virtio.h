@@ -22,6 +22,15 @@ enum { /* device status [virtio 1.3 §2.1] */
        STATUS_FAILED = 128,
 };
 
+#if VGC_BIG_ENDIAN /* registers are little-endian; see vgc_wire.h */
+#pragma scalar_storage_order little - endian
+#endif
+
+struct address_registers {
+    uint32_t low;
+    uint32_t high;
+};
+
 struct common_config { /* [virtio 1.3 §4.1.4.3] */
     uint32_t device_feature_select;
     uint32_t device_feature;
@@ -36,10 +45,14 @@ struct common_config { /* [virtio 1.3 §4.1.4.3] */
     uint16_t queue_msix_vector;
     uint16_t queue_enable;
     uint16_t queue_notify_off;
-    uint32_t queue_desc[2]; /* low, high */
-    uint32_t queue_driver[2];
-    uint32_t queue_device[2];
+    struct address_registers queue_desc;
+    struct address_registers queue_driver;
+    struct address_registers queue_device;
 };
+
+#if VGC_BIG_ENDIAN
+#pragma scalar_storage_order default
+#endif
 
 _Static_assert(sizeof(struct common_config) == 56, "struct virtio_pci_common_cfg");
 

@@ -25,7 +25,7 @@ void vgc_virtio_set_command(struct virtio_pci *pci, uint16_t set, uint16_t clear
     uint16_t command;
     if (!vgc_pci_read(pci->config, PCI_COMMAND, &command, sizeof(command)))
         return; /* seen as a device that does not answer */
-    uint16_t wanted = (uint16_t)((command | set) & ~clear);
+    uint16_t wanted = (uint16_t)((command | vgc_le16(set)) & ~vgc_le16(clear));
     if (wanted != command)
         (void)vgc_pci_write(pci->config, PCI_COMMAND, &wanted, sizeof(wanted));
 }
@@ -93,7 +93,7 @@ static uint32_t read_u32(const uint8_t *bytes)
 {
     uint32_t value;
     memcpy(&value, bytes, sizeof(value));
-    return value;
+    return vgc_le32(value);
 }
 
 /* Areas as the driver uses them [virtio 1.3 §4.1.4]. */
@@ -152,8 +152,11 @@ int vgc_virtio_map_areas(struct virtio_pci *pci)
         return result;
     if (pci->common == NULL || pci->notify == NULL || pci->isr == NULL || pci->device_config == NULL)
         return vgc_fail(VGC_INCOMPATIBLE, "%s lacks one of virtio's capability areas", pci->base.name);
-    if (*(volatile uint32_t *)pci->device_config == VGC_CONFIG_MAGIC)
+    uint32_t magic = vgc_le32(*(volatile uint32_t *)pci->device_config);
+    if (magic == VGC_CONFIG_MAGIC)
         return VGC_OK;
+    if (vgc_is_swapped(magic))
+        return vgc_fail_swapped(magic);
     return vgc_fail(VGC_NO_DEVICE, "%s is not a virtio-gpu-compute device: its configuration lacks the magic VGPC",
                     pci->base.name);
 }

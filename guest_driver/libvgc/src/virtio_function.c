@@ -29,12 +29,12 @@ static volatile uint32_t *config_word(struct vgc_transport *transport, size_t of
 
 static uint32_t read_allotment(struct vgc_transport *transport)
 {
-    return *config_word(transport, offsetof(struct vgc_config, allotment));
+    return vgc_le32(*config_word(transport, offsetof(struct vgc_config, allotment)));
 }
 
 static void write_ack(struct vgc_transport *transport, uint32_t allotment)
 {
-    *config_word(transport, offsetof(struct vgc_config, driver_ack)) = allotment;
+    *config_word(transport, offsetof(struct vgc_config, driver_ack)) = vgc_le32(allotment);
 }
 
 void vgc_virtio_close(struct vgc_transport *transport)

@@ -25,7 +25,7 @@ bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_lay
         return false;
     vgc_virtio_lock(pci);
     common->queue_select = 0;
-    uint64_t desc = common->queue_desc[0] | (uint64_t)common->queue_desc[1] << 32;
+    uint64_t desc = common->queue_desc.low | (uint64_t)common->queue_desc.high << 32;
     bool ours = common->queue_enable == 1 && desc == transport->region_gpa + vgc_layout_ring_offset(layout, 0);
     common->driver_feature_select = 0;
     uint64_t features = common->driver_feature;
@@ -58,10 +58,10 @@ static int negotiate(struct virtio_pci *pci)
     return VGC_OK;
 }
 
-static void write_address(volatile uint32_t *registers, uint64_t gpa)
+static void write_address(volatile struct address_registers *registers, uint64_t gpa)
 {
-    registers[0] = (uint32_t)gpa;
-    registers[1] = (uint32_t)(gpa >> 32);
+    registers->low = (uint32_t)gpa;
+    registers->high = (uint32_t)(gpa >> 32);
 }
 
 static void setup_queues(struct virtio_pci *pci, const struct vgc_layout *layout)
@@ -72,9 +72,9 @@ static void setup_queues(struct virtio_pci *pci, const struct vgc_layout *layout
         common->queue_select = (uint16_t)i;
         common->queue_size = (uint16_t)layout->ring_size;
         common->queue_msix_vector = NO_VECTOR;
-        write_address(common->queue_desc, gpa);
-        write_address(common->queue_driver, gpa + layout->avail_offset);
-        write_address(common->queue_device, gpa + layout->used_offset);
+        write_address(&common->queue_desc, gpa);
+        write_address(&common->queue_driver, gpa + layout->avail_offset);
+        write_address(&common->queue_device, gpa + layout->used_offset);
         common->queue_enable = 1;
     }
 }

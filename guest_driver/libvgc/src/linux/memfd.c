@@ -17,7 +17,7 @@
 
 struct memfd {
     struct vgc_transport base;
-    struct vgc_config *config; /* mapped, the other side writes all but the acknowledgement */
+    uint8_t *config; /* mapped struct vgc_config, the other side writes all but the acknowledgement */
     bool config_is_writable;
     int kick_fds[VGC_MAX_QUEUES];
     int call_fds[VGC_MAX_QUEUES];
@@ -46,16 +46,22 @@ static int memfd_read_config(struct vgc_transport *transport, struct vgc_config 
     return VGC_OK;
 }
 
+static uint32_t *config_word(struct vgc_transport *transport, size_t offset)
+{
+    return (uint32_t *)(void *)(((struct memfd *)transport)->config + offset);
+}
+
 static uint32_t memfd_read_allotment(struct vgc_transport *transport)
 {
-    return __atomic_load_n(&((struct memfd *)transport)->config->allotment, __ATOMIC_RELAXED);
+    return vgc_le32(__atomic_load_n(config_word(transport, offsetof(struct vgc_config, allotment)), __ATOMIC_RELAXED));
 }
 
 static void memfd_write_ack(struct vgc_transport *transport, uint32_t allotment)
 {
     struct memfd *memfd = (struct memfd *)transport;
     if (memfd->config_is_writable)
-        __atomic_store_n(&memfd->config->driver_ack, allotment, __ATOMIC_RELAXED);
+        __atomic_store_n(config_word(transport, offsetof(struct vgc_config, driver_ack)), vgc_le32(allotment),
+                         __ATOMIC_RELAXED);
 }
 
 static int memfd_attach(struct vgc_transport *transport, uint32_t queue)
@@ -98,7 +104,7 @@ static void memfd_close(struct vgc_transport *transport)
     if (transport->region != NULL)
         (void)munmap(transport->region, transport->region_bytes);
     if (memfd->config != NULL)
-        (void)munmap(memfd->config, sizeof(*memfd->config));
+        (void)munmap(memfd->config, sizeof(struct vgc_config));
     free(memfd);
 }
 

@@ -167,7 +167,7 @@ static bool has_command(const char *address, uint16_t bits)
     bool has = fd >= 0 && pread(fd, &command, sizeof(command), PCI_COMMAND) == sizeof(command);
     if (fd >= 0)
         (void)close(fd);
-    return has && (command & bits) == bits;
+    return has && (vgc_le16(command) & bits) == bits;
 }
 
 int vgc_pci_command(const char *address, uint16_t set)
@@ -179,7 +179,7 @@ int vgc_pci_command(const char *address, uint16_t set)
     if (fd < 0)
         return vgc_fail_errno("cannot open the configuration space of %s", address);
     bool fine = pread(fd, &command, sizeof(command), PCI_COMMAND) == sizeof(command);
-    command |= set;
+    command |= vgc_le16(set);
     fine = fine && pwrite(fd, &command, sizeof(command), PCI_COMMAND) == sizeof(command);
     int result = fine ? VGC_OK : vgc_fail_errno("cannot enable %s", address);
     (void)close(fd);
