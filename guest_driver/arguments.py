@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+from guest_driver import byte_order
 from guest_driver._lib import ffi, lib
 from guest_driver.memory import DeviceMemory, buffer_of
 from guest_driver.texture import KernelObject
@@ -158,7 +159,7 @@ def _scalar_bytes(value: Any, param: Param) -> bytes:
     letter = value.dtype.kind
     if letter not in _DTYPE_KINDS.get(param.kind, letter):
         raise _refusal(value, param)
-    return bytes(value.tobytes())
+    return byte_order.scalar_bytes(value)
 
 
 def pack(value: Any, param: Param) -> bytes:
@@ -232,6 +233,10 @@ def fill_buffer(arg: Any, value: In | Out | InOut) -> Any:
 
     :raise TypeError: it is no buffer that can be passed.
     """
+    if byte_order.is_swapped(getattr(value.data, "dtype", None)):
+        raise TypeError(
+            f"an array of {value.data.dtype}; kernels see little-endian numbers: allowed is dtype.newbyteorder('<')"
+        )
     memory = buffer_of(value.data, writable=not isinstance(value, In))
     arg.direction, arg.size, arg.data = direction(value), len(memory), ffi.cast("void *", memory)
     return memory

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
-from guest_driver import arguments, errors, job
+from guest_driver import arguments, byte_order, errors, job
 from guest_driver._lib import check, ffi, lib, text
 from guest_driver.functions.device_host import DeviceHost
 from guest_driver.functions.groups import BuiltinFunctions
@@ -406,10 +406,12 @@ class Device(BuiltinFunctions):
         return self._handle.region_buffer(nbytes)
 
     def region_array(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> NDArray[Any]:
-        """Allocates a numpy array in the shared region: zero-copy source and target of copies and calls."""
+        """Allocates a numpy array in the shared region: zero-copy source and target of copies and calls. It is
+        little-endian, as kernels see it.
+        """
         import numpy as np
 
-        kind = np.dtype(dtype)
+        kind = byte_order.on_device(np.dtype(dtype))
         numbers = (shape,) if isinstance(shape, int) else tuple(shape)
         count = math.prod(numbers)
         buffer = self.region_buffer(max(count * kind.itemsize, 1))

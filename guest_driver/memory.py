@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from guest_driver import job
+from guest_driver import byte_order, job
 from guest_driver._lib import check, ffi, lib
 from guest_driver.array_methods import ArrayMethods
 from guest_driver.handle import key_of
@@ -250,7 +250,8 @@ class ArrayFunctions(Protocol):
 
 
 class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
-    """Array on the device, with numpy's shape and dtype, in C order.
+    """Array on the device, with numpy's shape and dtype, in C order. Its dtype is in this machine's byte order, its elements
+    on the device are little-endian.
 
     Operators and many functions of numpy compute on the device (docs/guest.md); others raise TypeError.
     """
@@ -260,7 +261,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         self._functions = functions
         self.shape: tuple[int, ...] = numbers_of(shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = byte_order.here(np.dtype(dtype))
         if self.dtype.hasobject:
             raise TypeError(f"elements of {self.dtype} on the device; allowed: numbers and other types without objects")
         if min(self.shape, default=0) < 0:
@@ -415,6 +416,9 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
         import numpy as np
 
         wanted = np.dtype(dtype)
+        if byte_order.here(wanted) != wanted and byte_order.is_swapped(wanted):
+            raise ValueError(f"an array of {self.dtype} as {wanted}; allowed: little-endian types, or .get().view()")
+        wanted = byte_order.here(wanted)
         if wanted.itemsize == self.dtype.itemsize:
             return ArrayView(self, self.shape, dtype=wanted)
         last, rest = divmod(self.shape[-1] * self.dtype.itemsize, wanted.itemsize or 1) if self.shape else (0, 1)
@@ -468,8 +472,12 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
         if out is None:
             out = np.empty(self.shape, self.dtype)
         self.check_like(out)
-        if self.size > 0:
+        if self.size > 0 and byte_order.on_device(out.dtype) == out.dtype:
             self.read_into(out)
+        elif self.size > 0:
+            told = np.empty(self.shape, byte_order.on_device(self.dtype))
+            self.read_into(told)
+            out[...] = told
         return out
 
     def set(self, array: NDArray[Any]) -> None:
@@ -478,7 +486,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         self.check_like(array)
         if self.size > 0:
-            self.write(np.ascontiguousarray(array))
+            self.write(np.ascontiguousarray(array, byte_order.on_device(self.dtype)))
         else:
             self._renew()
 
@@ -491,7 +499,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         if self.dtype.itemsize not in (1, 2, 4, 8):
             raise TypeError(f"cannot fill elements of {self.dtype}: {self.dtype.itemsize} bytes; allowed: 1, 2, 4, 8")
-        element = np.array(value, self.dtype)
+        element = np.array(value, byte_order.on_device(self.dtype))
         if element.shape:
             raise ValueError(f"values of shape {element.shape} for every element; allowed: one number")
         if self.size > 0:
@@ -504,7 +512,7 @@ class DeviceArray(ArrayOperators, ArrayMethods, DeviceMemory):
 
         :raise ValueError: it has not.
         """
-        if array.shape != self.shape or array.dtype != self.dtype:
+        if array.shape != self.shape or byte_order.here(array.dtype) != self.dtype:
             raise ValueError(
                 f"an array of {array.dtype} with shape {array.shape}; on the device it is {self.dtype} with shape "
                 f"{self.shape}"

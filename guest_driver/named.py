@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
-from guest_driver import arguments, job
+from guest_driver import arguments, byte_order, job
 from guest_driver._lib import check, ffi, lib
 from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import VgcError, from_result
@@ -262,7 +262,11 @@ def _host_args(name: str, function: Function | None, args: Sequence[Any]) -> tup
         if isinstance(value, In | Out | InOut):
             keep.append(arguments.fill_buffer(packed[index], value))
         elif isinstance(value, bytes) or getattr(value, "ndim", None) == 0:
-            keep.append(arguments.fill_value(packed[index], value if isinstance(value, bytes) else value.tobytes()))
+            keep.append(
+                arguments.fill_value(
+                    packed[index], value if isinstance(value, bytes) else byte_order.scalar_bytes(value)
+                )
+            )
         else:
             raise TypeError(
                 f"argument {index} of {name}: a {type(value).__name__} has no size of its own, and no program of this "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from guest_driver import job
+from guest_driver import byte_order, job
 from guest_driver._lib import check, ffi, lib
 from guest_driver.memory import DeviceMemory
 
@@ -58,7 +58,7 @@ class TextureArray:
         import numpy as np
 
         self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = byte_order.here(np.dtype(dtype))
         self.channels = channels
         self.levels = levels
         self.is_layered = layered or cubemap
@@ -124,22 +124,22 @@ class TextureArray:
 
         self._check_like(texels, level)
         with DeviceMemory(self._handle, texels.nbytes) as memory:
-            memory.write(np.ascontiguousarray(texels))
+            memory.write(np.ascontiguousarray(texels, byte_order.on_device(self.dtype)))
             self._copy(self._side(level), self._memory_side(memory, level), level)
 
     def get(self, level: int = 0) -> NDArray[Any]:
         """Copies a level to a numpy array."""
         import numpy as np
 
-        out = np.empty(self.level_shape(level), self.dtype)
+        out = np.empty(self.level_shape(level), byte_order.on_device(self.dtype))
         with DeviceMemory(self._handle, out.nbytes) as memory:
             self._copy(self._memory_side(memory, level), self._side(level), level)
             memory.read_into(out)
-        return out
+        return out.astype(self.dtype, copy=False)
 
     def _check_like(self, texels: NDArray[Any], level: int) -> None:
         shape = self.level_shape(level)
-        if texels.shape != shape or texels.dtype != self.dtype:
+        if texels.shape != shape or byte_order.here(texels.dtype) != self.dtype:
             raise ValueError(f"{texels.dtype} of shape {texels.shape}; level {level} is {self.dtype} of shape {shape}")
 
     def _box(self, level: int) -> tuple[int, int, int]:
