@@ -10,14 +10,14 @@ import pytest
 
 from tests.limits import HANGS_AFTER_S
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "litmus"
 
 
 def run(folder: Path, name: str, count: int, *flags: str, event_idx: bool) -> list[int]:
-    """Compile tests/unit/NAME.c with vring.c, run it, and return the numbers that it prints."""
+    """Compile tests/litmus/NAME.c with vring.c, run it, and return the numbers that it prints."""
     program = folder / name
-    sources = [HERE / f"{name}.c", ROOT / "virtio_proto/src/vring.c"]
+    sources = [PROGRAMS / f"{name}.c", ROOT / "virtio_proto/src/vring.c"]
     include = f"-I{ROOT / 'virtio_proto/include'}"
     command = ["cc", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, include, "-pthread"]
     subprocess.run([*command, "-o", program, *sources], check=True, timeout=HANGS_AFTER_S)
@@ -39,14 +39,14 @@ event_idx_on_and_off = pytest.mark.parametrize("event_idx", [False, True], ids=[
 @event_idx_on_and_off
 def test_either_side_sees_the_other(tmp_path: Path, event_idx: bool) -> None:
     """Without a full fence on both sides this fails within a few thousand rounds."""
-    outcomes = run(tmp_path, "vring_litmus", 100_000, event_idx=event_idx)
+    outcomes = run(tmp_path, "lost_wakeups", 100_000, event_idx=event_idx)
 
     assert sum(outcomes) == 200_000
 
 
 @event_idx_on_and_off
 def test_two_threads_lose_no_wake_up(tmp_path: Path, event_idx: bool) -> None:
-    device_sleeps, driver_sleeps = run(tmp_path, "vring_threads", 50_000, event_idx=event_idx)
+    device_sleeps, driver_sleeps = run(tmp_path, "sleeping_sides", 50_000, event_idx=event_idx)
 
     assert device_sleeps > 0, "the device never slept: nothing was shown"
     assert driver_sleeps > 0, "the driver never slept: nothing was shown"
@@ -58,4 +58,4 @@ def test_two_threads_have_no_data_race(tmp_path: Path, event_idx: bool) -> None:
 
     It does not support fences (hence the warning), but the accesses that they order are atomic anyway.
     """
-    run(tmp_path, "vring_threads", 5_000, "-fsanitize=thread", "-Wno-error=tsan", event_idx=event_idx)
+    run(tmp_path, "sleeping_sides", 5_000, "-fsanitize=thread", "-Wno-error=tsan", event_idx=event_idx)

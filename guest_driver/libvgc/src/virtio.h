@@ -82,6 +82,21 @@ struct virtio_pci {
     _Atomic uint64_t nap_ns; /* for waiting without interrupts */
 };
 
+/* Barrier between stores to memory and later writes to registers: the device finds in memory what came before. A fence
+ * of C orders accesses to memory, not those to registers. */
+static inline void vgc_virtio_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("" ::: "memory"); /* stores to uncached registers pass no others */
+#elif defined(__aarch64__)
+    __asm__ volatile("dmb oshst" ::: "memory");
+#elif defined(__riscv)
+    __asm__ volatile("fence w,o" ::: "memory");
+#else
+    __sync_synchronize();
+#endif
+}
+
 static inline struct virtio_pci *vgc_virtio_of(struct vgc_transport *transport)
 {
     return (struct virtio_pci *)transport;

@@ -83,6 +83,7 @@ int vgc_virtio_start(struct vgc_transport *transport, const struct vgc_layout *l
 {
     struct virtio_pci *pci = vgc_virtio_of(transport);
     uint64_t step_ns = 20000;
+    vgc_virtio_barrier(); /* rings are zeroed */
     vgc_virtio_set_command(pci, COMMAND_MEMORY | COMMAND_MASTER, 0);
     pci->common->device_status = 0;
     while (pci->common->device_status != 0)

@@ -24,6 +24,7 @@ void vgc_virtio_kick(struct vgc_transport *transport, uint32_t queue)
     struct virtio_pci *pci = vgc_virtio_of(transport);
     volatile uint16_t *at =
         (volatile uint16_t *)(pci->notify + (size_t)pci->notify_offsets[queue] * pci->notify_multiplier);
+    vgc_virtio_barrier();
     *at = vgc_le16((uint16_t)queue);
 }
 

@@ -86,7 +86,7 @@ static void driver_main(uint64_t outcomes[4])
 
 int main(int argc, char **argv)
 {
-    must(argc == 3, "usage: vring_litmus ROUNDS EVENT_IDX");
+    must(argc == 3, "usage: lost_wakeups ROUNDS EVENT_IDX");
     rounds = strtoull(argv[1], NULL, 0);
     bool event_idx = atoi(argv[2]);
     uint8_t *region = aligned_alloc(4096, REGION);

@@ -129,7 +129,7 @@ static uint64_t driver_main(void)
 int main(int argc, char **argv)
 {
     if (argc != 3)
-        die("usage: vring_threads REQUESTS EVENT_IDX");
+        die("usage: sleeping_sides REQUESTS EVENT_IDX");
     requests = strtoull(argv[1], NULL, 0);
     bool event_idx = atoi(argv[2]);
     region = aligned_alloc(4096, REGION);
