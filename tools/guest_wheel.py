@@ -6,6 +6,8 @@ Debian packages bring.
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -20,8 +22,12 @@ from virtio_proto.version import VERSION
 
 OUTPUT: Final = BUILD / "packages"
 NAME: Final = "virtio-gpu-compute-guest"
-_DATA: Final = ("py.typed", "libvgc/vgc.h", "libvgc/build/libvgc.so")
+_LIBRARY: Final = "libvgc/build/libvgc.so"
+_DATA: Final = ("py.typed", "libvgc/vgc.h", _LIBRARY)
 """Files of guest_driver that are no Python."""
+
+_OLDEST_GLIBC: Final = {"x86_64": "2_17", "aarch64": "2_17", "s390x": "2_17", "riscv64": "2_27"}
+"""Version with which the portable libvgc runs (guest_driver/libvgc/portable.h), by machine, as platform tags have it."""
 
 _PROJECT: Final = """[build-system]
 requires = ["setuptools"]
@@ -49,23 +55,33 @@ guest_driver = {data}
 """
 
 
+def _portable(scratch: Path) -> tuple[Path, str]:
+    """Path of a libvgc.so for other systems, and pip's tag of those. Where the C library is not glibc, it is the one that was
+    built for this system.
+    """
+    oldest = _OLDEST_GLIBC.get(platform.machine())
+    if oldest is None or platform.libc_ver()[0] != "glibc":
+        return installation.GUEST / _LIBRARY, sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(installation.GUEST / "libvgc")]
+    subprocess.run([*argv, "PORTABLE=1", f"BUILD={scratch}"], check=True)
+    return scratch / "libvgc.so", f"manylinux_{oldest}_{platform.machine()}"
+
+
 def build(folder: Path) -> Path:
     """Writes the wheel into `folder`; returns its path. libvgc must have been built."""
     with tempfile.TemporaryDirectory() as scratch:
-        tree = Path(scratch)
+        tree = Path(scratch) / "tree"
+        library, system = _portable(Path(scratch) / "libvgc")
         sources = list(installation.python_files())
         for path in [*sources, *(installation.GUEST / name for name in _DATA)]:
             copy = tree / path.relative_to(REPOSITORY)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+            shutil.copyfile(library if path == installation.GUEST / _LIBRARY else path, copy)
         shutil.copyfile(REPOSITORY / "docs" / "guest.md", tree / "README.md")
         packages = sorted({".".join(path.relative_to(REPOSITORY).parent.parts) for path in sources})
         text = _PROJECT.format(name=NAME, version=VERSION, packages=packages, data=list(_DATA))
         (tree / "pyproject.toml").write_text(text)
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        settings = (
-            f"--config-settings=--build-option=--plat-name={platform}"  # any Python's, but this machine's library
-        )
+        settings = f"--config-settings=--build-option=--plat-name={system}"  # any Python's, but this machine's library
         argv = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", settings, "."]
         made = tree / "wheel"
         subprocess.run([*argv, "--wheel-dir", str(made)], cwd=tree, check=True)

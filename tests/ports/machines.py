@@ -77,12 +77,21 @@ class Machine:
 
     def libvgc(self, variant: str = "", flags: str = "") -> Path:
         """Builds libvgc, if a source of it has changed, and returns the folder with libvgc.a and libvgc.so."""
-        name = f"{self.name}-{variant}" if variant else self.name
-        folder = BUILD / "ports" / name
+        return self._make(f"-{variant}" if variant else "", f"CFLAGS={flags}")
+
+    def portable_libvgc(self, flags: str = "") -> Path:
+        """Builds the libvgc.so that runs with old versions of glibc, likewise.
+
+        :raise subprocess.CalledProcessError: the C library is a different one.
+        """
+        return self._make("-portable", "PORTABLE=1", f"CFLAGS={flags}")
+
+    def _make(self, suffix: str, *variables: str) -> Path:
+        folder = BUILD / "ports" / f"{self.name}{suffix}"
         argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(LIBVGC), "SANITIZE=", f"BUILD={folder}"]
-        argv += [f"CC={self.compiler}", f"AR={self.archiver}", f"CFLAGS={flags}"]
+        argv += [f"CC={self.compiler}", f"AR={self.archiver}", *variables]
         environment = os.environ | {"VGC_SANITIZE": ""}
-        with locked(BUILD / "ports" / f"{name}.lock"):
+        with locked(BUILD / "ports" / f"{folder.name}.lock"):
             subprocess.run(argv, check=True, timeout=HANGS_AFTER_S, env=environment)
         return folder
 

@@ -11,7 +11,7 @@ from tests.ports.machines import Machine
 from tests.protocol.guest_host import GuestHost, guest_host
 
 HERE = Path(__file__).resolve().parent
-FORGETFUL = "-U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_LITTLE_ENDIAN__"
+FORGETFUL = "-O0 -g0 -U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_LITTLE_ENDIAN__"
 """Makes a compiler for a big-endian machine believe that there is nothing to convert."""
 
 
