@@ -63,6 +63,7 @@ PACKAGES: Final = {
     "libc6-dev-s390x-cross": "likewise",
     "qemu-user-static": "runs it",
     "musl-tools": "libvgc with another C library, in tests",
+    "bubblewrap": "containers in guests, in tests",
 }
 SYSTEM_PYTHON_PACKAGES: Final = {
     "python3-venv": "the Python environment",

@@ -55,6 +55,17 @@ void vgc_pci_close_config(vgc_handle config)
     PROMISE(config == FD);
 }
 
+void vgc_pci_mark_used(vgc_handle config)
+{
+    PROMISE(config == FD);
+}
+
+bool vgc_pci_is_used(vgc_handle config)
+{
+    PROMISE(config == FD);
+    return false;
+}
+
 void vgc_file_close(vgc_handle file)
 {
     (void)file;

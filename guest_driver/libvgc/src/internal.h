@@ -104,6 +104,8 @@ struct vgc_transport;
 struct vgc_transport_ops {
     /* The rings of this layout are set up and the device serves them, or can be told to go on doing so. */
     bool (*is_running)(struct vgc_transport *transport, const struct vgc_layout *layout);
+    /* Before the rings are zeroed: refuses if processes use them that this folder of state does not know. */
+    int (*check_unused)(struct vgc_transport *transport, uint64_t deadline_ns);
     /* Brings the device up from scratch on zeroed rings. */
     int (*start)(struct vgc_transport *transport, const struct vgc_layout *layout, uint64_t deadline_ns);
     /* Makes a device that stopped serving go on (see virtio_wait.c). Cheap when it is running. */

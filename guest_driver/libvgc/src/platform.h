@@ -127,6 +127,9 @@ bool vgc_pci_write(vgc_handle config, uint32_t at, const void *bytes, size_t siz
 /* Over all processes. */
 void vgc_pci_lock(vgc_handle config);
 void vgc_pci_unlock(vgc_handle config);
+/* Until it is closed, other processes see that this one uses the function. */
+void vgc_pci_mark_used(vgc_handle config);
+bool vgc_pci_is_used(vgc_handle config); /* by another opening of it */
 /* Takes a function from the kernel's virtio-pci (*was_virtio), unless a driver uses its virtio device. VGC_NO_DEVICE if
  * it is another driver's. */
 int vgc_pci_release(const char *address, bool *was_virtio);

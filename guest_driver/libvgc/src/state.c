@@ -66,6 +66,10 @@ int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *fil
     if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, name) >= (int)sizeof(path))
         return vgc_fail(VGC_INVALID_ARGUMENT, "the path of the state folder is too long: %s", state_dir);
     *file = vgc_file_open(path, VGC_FILE_MAKE);
+    if (*file == VGC_NO_HANDLE && errno == EROFS)
+        return vgc_fail(VGC_NO_PERMISSION,
+                        "%s cannot be written: a container needs %s of its machine, writable (docs/guest-machines.md)",
+                        path, state_dir);
     return *file == VGC_NO_HANDLE ? vgc_fail_errno("cannot open %s", path) : VGC_OK;
 }
 
@@ -117,6 +121,8 @@ static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
     struct vgc_state *state = device->state;
     struct vgc_region_header *header = (void *)device->transport->region;
     int result = refuse_if_in_use(device);
+    if (result == VGC_OK)
+        result = device->transport->ops->check_unused(device->transport, deadline_ns);
     if (result != VGC_OK)
         return result;
     memset(state, 0, sizeof(*state));

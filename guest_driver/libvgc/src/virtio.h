@@ -120,9 +120,10 @@ int vgc_virtio_read_pci_config(struct virtio_pci *pci, uint8_t config[256]);
 int vgc_virtio_map_areas(struct virtio_pci *pci);
 void vgc_virtio_unmap_areas(struct virtio_pci *pci);
 
-/* ---- virtio_start.c: vgc_transport_ops' is_running and start -------------------------------- */
+/* ---- virtio_start.c: vgc_transport_ops' is_running, check_unused and start ------------------- */
 
 bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_layout *layout);
+int vgc_virtio_check_unused(struct vgc_transport *transport, uint64_t deadline_ns);
 int vgc_virtio_start(struct vgc_transport *transport, const struct vgc_layout *layout, uint64_t deadline_ns);
 
 /* ---- virtio_wait.c: vgc_transport_ops while the device runs --------------------------------- */

@@ -51,6 +51,7 @@ void vgc_virtio_close(struct vgc_transport *transport)
 
 static const struct vgc_transport_ops PCI_OPS = {
     .is_running = vgc_virtio_is_running,
+    .check_unused = vgc_virtio_check_unused,
     .start = vgc_virtio_start,
     .revive = vgc_virtio_revive,
     .read_config = vgc_virtio_read_config,

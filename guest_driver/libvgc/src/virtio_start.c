@@ -1,4 +1,8 @@
-/* Bringing a virtio device up: reset, features, queues [virtio 1.3 §3.1], and telling that this was done before. */
+/* Bringing a virtio device up: reset, features, queues [virtio 1.3 §3.1], and telling that this was done before.
+ *
+ * Processes that use the device mark its configuration space as used. Those of one folder of state know
+ * one another by that; the mark is for processes of containers that have a folder of their own, which would reset the
+ * device under the others. */
 #include "virtio.h"
 
 enum { NO_VECTOR = 0xffff };
@@ -14,6 +18,20 @@ static bool read_notify_offsets(struct virtio_pci *pci, uint32_t num_queues)
             return false;
     }
     return true;
+}
+
+/* Waits for processes that are about to close it. */
+int vgc_virtio_check_unused(struct vgc_transport *transport, uint64_t deadline_ns)
+{
+    uint64_t step_ns = 20000;
+    while (vgc_pci_is_used(vgc_virtio_of(transport)->config))
+        if (!vgc_backoff(&step_ns, deadline_ns))
+            return vgc_fail(
+                VGC_NO_ANSWER,
+                "%s is used by processes with another folder of state: all processes of a machine, those in "
+                "containers included, need the same one, as a rule /run/vgc",
+                transport->name);
+    return VGC_OK;
 }
 
 bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_layout *layout)
@@ -33,7 +51,10 @@ bool vgc_virtio_is_running(struct vgc_transport *transport, const struct vgc_lay
     transport->features = features | (uint64_t)common->driver_feature << 32;
     bool can_kick = read_notify_offsets(pci, layout->num_queues);
     vgc_virtio_unlock(pci);
-    return ours && can_kick;
+    if (!ours || !can_kick)
+        return false;
+    vgc_pci_mark_used(pci->config);
+    return true;
 }
 
 static int negotiate(struct virtio_pci *pci)
@@ -101,6 +122,8 @@ int vgc_virtio_start(struct vgc_transport *transport, const struct vgc_layout *l
                               transport->name, pci->notify_bytes);
     }
     vgc_virtio_unlock(pci);
+    if (result == VGC_OK)
+        vgc_pci_mark_used(pci->config);
     pci->common->device_status =
         result == VGC_OK ? STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK : STATUS_FAILED;
     return result;

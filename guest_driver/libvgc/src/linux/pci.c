@@ -131,6 +131,11 @@ int vgc_pci_open_config(const char *address, vgc_handle *config)
     *config = vgc_pci_open(address, "config", O_RDWR);
     if (*config != VGC_NO_HANDLE)
         return VGC_OK;
+    if (errno == EROFS)
+        return vgc_fail(VGC_NO_PERMISSION,
+                        "the configuration space of %s cannot be written: a container needs /sys/devices/pci* of its "
+                        "machine, writable (docs/guest-machines.md)",
+                        address);
     return vgc_fail_errno("cannot open the configuration space of %s", address);
 }
 
@@ -158,6 +163,24 @@ void vgc_pci_lock(vgc_handle config)
 void vgc_pci_unlock(vgc_handle config)
 {
     (void)flock((int)config, LOCK_UN);
+}
+
+static struct flock user_lock(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+}
+
+/* A file system without locks does without. */
+void vgc_pci_mark_used(vgc_handle config)
+{
+    struct flock lock = user_lock(F_RDLCK);
+    (void)fcntl((int)config, F_OFD_SETLK, &lock);
+}
+
+bool vgc_pci_is_used(vgc_handle config)
+{
+    struct flock lock = user_lock(F_WRLCK);
+    return fcntl((int)config, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 static bool has_command(const char *address, uint16_t bits)

@@ -17,6 +17,14 @@ static int path_of(const char *state_dir, const char *name, const char *suffix, 
     return VGC_OK;
 }
 
+/* Is the file of the machine's root? A container may have a namespace of users in which root of the machine is nobody,
+ * and so are all others who are not in it; they are members of the group then, which is trusted as root is. */
+static bool is_of_root(const struct stat *info)
+{
+    struct stat kernel;
+    return info->st_uid == 0 || (stat("/proc/sys/kernel", &kernel) == 0 && info->st_uid == kernel.st_uid);
+}
+
 struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
 {
     char path[PATH_ROOM];
@@ -27,7 +35,7 @@ struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
     }
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool is_roots = fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == 0;
+    bool is_roots = fd >= 0 && fstat(fd, &info) == 0 && is_of_root(&info);
     bool is_whole = is_roots && read(fd, grant, sizeof(*grant)) == sizeof(*grant);
     if (fd >= 0)
         (void)close(fd);
