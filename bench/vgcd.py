@@ -81,11 +81,12 @@ def configuration(
     control: Mapping[str, Any] | None = None,
     *,
     num_queues: int = 1,
+    region_mib: int = REGION_MIB,
 ) -> str:
     """Renders the daemon's configuration: one VM, generous quotas, the section `control`. JSON is YAML."""
     vm = {
         "socket": str(socket_path),
-        "region": f"{REGION_MIB}M",
+        "region": f"{region_mib}M",
         "engine": engine,
         "num_queues": num_queues,
         "sandbox": "best-effort",

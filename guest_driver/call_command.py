@@ -16,7 +16,6 @@ from guest_driver.device import Device
 from guest_driver.errors import InvalidArgument, NotFound
 from guest_driver.functions.groups import BuiltinFunctions
 from guest_driver.functions.names import SUFFIX, TYPES, methods_of
-from guest_driver.large_arrays import call_or_launch
 from guest_driver.memory import DeviceArray
 from guest_driver.steps import Steps
 
@@ -264,12 +263,7 @@ def _call_registered(device: Device, arguments: argparse.Namespace) -> str:
     grid, block = arguments.grid or 1, arguments.block or 1
     steps.timed(
         "call",
-        lambda: call_or_launch(
-            lambda values: device.call(arguments.name, grid=grid, block=block, args=values),
-            lambda copies: function[grid, block](*copies),
-            device.empty,
-            [_wrapped(argument) for argument in parsed],
-        ),
+        lambda: device.call(arguments.name, grid=grid, block=block, args=[_wrapped(argument) for argument in parsed]),
         f"on {device.info().engine_name}",
     )
     lines = []

@@ -570,7 +570,7 @@ class Device(BuiltinFunctions):
         where = geometry(grid, block, shared_bytes, stream, cooperative)
         word = ffi.new("char[]", function.linker_name.encode())
         with self._known.calling(name):
-            done = job.run_kernel(
+            done = job.run_call(
                 self._handle,
                 lambda out: lib.vgc_call(device, word, where, packed, len(args), out),
                 asynchronous=stream is not None,

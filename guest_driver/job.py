@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from guest_driver._lib import check, ffi, lib
-from guest_driver.errors import NoAnswer, Pending, VgcError
+from guest_driver.errors import NoAnswer, OutOfMemory, Pending, ResourcesExhausted, VgcError
 
 if TYPE_CHECKING:
     from guest_driver.handle import Handle
@@ -154,7 +154,10 @@ def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[obj
     """Calls `send` as `run`, for work that may take long: Ctrl-C ends the wait, but not the work and its buffers."""
     if asynchronous:
         return run(handle, send, asynchronous=True, keep=keep)
-    job = Job(handle, keep)
+    return _interruptible(handle, Job(handle, keep), send)
+
+
+def _interruptible(handle: Handle, job: Job, send: Any) -> Timing:
     try:
         job.send(send)
         return job.wait()
@@ -162,3 +165,20 @@ def run_kernel(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[obj
         if job.is_sent:
             handle.stay_open_until(job.done)
         raise
+
+
+def run_call(handle: Handle, send: Any, *, asynchronous: bool, keep: tuple[object, ...] = ()) -> Job | Timing:
+    """Calls `send` as `run_kernel`. A call for whose arrays the shared region has no room goes over device memory, in
+    pieces; Ctrl-C has no effect until it is done.
+
+    :raise errors.ResourcesExhausted: the region has no room, and the call is asynchronous.
+    """
+    if asynchronous:
+        return run(handle, send, asynchronous=True, keep=keep)
+    job = Job(handle, keep)
+    try:
+        return _interruptible(handle, job, send)
+    except ResourcesExhausted as error:
+        if isinstance(error, OutOfMemory) or job.failed:
+            raise
+    return run(handle, send, asynchronous=False, keep=keep)

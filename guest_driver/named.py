@@ -210,7 +210,7 @@ class NamedFunctions:
         try:
             with self._known.calling(name):
                 linker_name, packed, keep = _host_args(name, self._known.if_known(name), args)
-                job.run_kernel(
+                job.run_call(
                     self._handle,
                     lambda out: lib.vgc_call(device, linker_name, where, packed, len(args), out),
                     asynchronous=False,

@@ -7,6 +7,7 @@ from importlib import import_module
 MODULES = (
     "null",
     "copy",
+    "region",
     "launches",
     "compute",
     "builtins",

@@ -89,16 +89,20 @@ def compile_program(source: Path, folder: Path, *libraries: str) -> Path:
 
 
 @contextmanager
-def device(folder: Path, threads: int, engine: str | Mapping[str, Any]) -> Iterator[AttachedLink]:
+def device(
+    folder: Path, threads: int, engine: str | Mapping[str, Any], region_mib: int = vgcd.REGION_MIB
+) -> Iterator[AttachedLink]:
     """Device of a guest: our daemon in a process of its own."""
     socket = folder / "guest.sock"
     config = folder / "guest.yaml"
-    config.write_text(vgcd.configuration(socket, folder / "cache", engine, threads, num_queues=2))
+    config.write_text(
+        vgcd.configuration(socket, folder / "cache", engine, threads, num_queues=2, region_mib=region_mib)
+    )
     command = [sys.executable, "-m", "vhost_backend.cli", "run", "--config", str(config)]
     log = folder / "guest.log"
     with backend(command, log):
         until(lambda: "serving" in log.read_text())  # a first frontend would be in the guest's way
-        with AttachedLink(socket, region_bytes=vgcd.REGION_MIB * MIB, num_queues=2) as link:
+        with AttachedLink(socket, region_bytes=region_mib * MIB, num_queues=2) as link:
             link.wait_ready()
             yield link
 

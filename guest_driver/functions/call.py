@@ -11,7 +11,6 @@ from guest_driver.arguments import In, InOut, Out
 from guest_driver.errors import InvalidArgument
 from guest_driver.functions import names
 from guest_driver.functions.host import Host
-from guest_driver.large_arrays import call_or_launch, copied
 from guest_driver.memory import DeviceArray, numbers_of
 
 if TYPE_CHECKING:
@@ -155,13 +154,7 @@ class Call:
         elif self.is_on_device:
             self._host.launch(name, [self._on_device(name, value) for value in values], self._stream)
         else:
-            self._request(name, [_contiguous(value) for value in values])
-
-    def _request(self, name: str, values: Sequence[Any]) -> None:
-        host = self._host
-        call_or_launch(
-            lambda given: host.call(name, given), lambda copies: host.launch(name, copies, None), host.empty, values
-        )
+            self._host.call(name, [_contiguous(value) for value in values])
 
     def _on_device(self, name: str, value: Any) -> Any:
         if not isinstance(value, In | Out | InOut):
@@ -170,7 +163,9 @@ class Call:
             return value.data
         if not isinstance(value, In):
             raise _changes_numpy(name)
-        return copied(value, self._host.empty)
+        copy = self._host.empty(value.data.shape, value.data.dtype)
+        copy.set(value.data)
+        return copy
 
 
 def _sent(name: str, value: Any) -> Any:

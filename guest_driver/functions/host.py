@@ -22,4 +22,6 @@ class Host(Protocol):
         """Runs a function on device arrays and numbers. Waits for it, or sends it to a stream."""
 
     def call(self, name: str, values: Sequence[Any]) -> None:
-        """Runs a function in one request on numbers, and on `In`, `Out` and `InOut` of numpy arrays."""
+        """Runs a function on numbers, and on `In`, `Out` and `InOut` of numpy arrays: in one request if the shared region
+        has room for them.
+        """

@@ -493,8 +493,10 @@ VGC_API int vgc_memory_export(struct vgc_device *device, uint64_t address, struc
 VGC_API int vgc_memory_open(struct vgc_device *device, const struct vgc_key *key, uint64_t *address, uint64_t *size);
 /* Returns when all work of this process that came before is done. */
 VGC_API int vgc_memory_close(struct vgc_device *device, uint64_t address);
-/* With the buffer inside the region the device reads and writes it in place; otherwise it is copied through. On
- * an error the contents of the destination are undefined. */
+/* With the buffer inside the region the device reads and writes it in place; otherwise it is copied through, in pieces
+ * if it is large. It may be larger than the region, and the region may be full. With a job they return at once if the
+ * region has room for all of it, else when all but the last bytes are copied: the job is theirs. On an error the
+ * contents of the destination are undefined. */
 VGC_API int vgc_copy_in(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
                         struct vgc_job **job);
 VGC_API int vgc_copy_out(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
@@ -578,7 +580,9 @@ VGC_API int vgc_launch(struct vgc_function *function, const struct vgc_geometry 
                        uint32_t num_args, struct vgc_job **job);
 VGC_API int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *geometry, const void *params,
                               uint32_t param_bytes, struct vgc_job **job);
-/* A whole offloaded call in one round trip: inputs, launch by name, outputs. */
+/* A whole offloaded call in one round trip: inputs, launch by name, outputs. If the region has no room for the buffers,
+ * it takes several: they are copied to device memory and back, in pieces. That is waited for, also with VGC_DETACHED;
+ * with a job it is VGC_RESOURCES_EXHAUSTED. */
 VGC_API int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
                      const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job);
 

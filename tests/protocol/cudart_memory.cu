@@ -374,6 +374,34 @@ static void large_pinned()
     CHECK(cudaFreeHost(mapped));
 }
 
+/* Copies of sixteen times the region, waited for, in a stream, and of rows. */
+static void beyond()
+{
+    const size_t bytes = 16 * (size_t)atol(getenv("REGION")), n = bytes / 4, rows = 1000, width = bytes / rows - 4;
+    unsigned *device, *host = (unsigned *)malloc(bytes), *back = (unsigned *)malloc(bytes);
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMalloc(&device, bytes));
+    for (size_t i = 0; i < n; i++)
+        host[i] = (unsigned)i * 2654435761u;
+    CHECK(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
+    add<<<4, 256>>>(device, n, 1);
+    CHECK(cudaMemcpy(back, device, bytes, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < n; i++)
+        EXPECT(back[i] == host[i] + 1);
+    CHECK(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+    add<<<4, 256, 0, stream>>>(device, n, 2);
+    CHECK(cudaMemcpyAsync(back, device, bytes, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (size_t i = 0; i < n; i++)
+        EXPECT(back[i] == host[i] + 2);
+    CHECK(cudaMemset(device, 0, bytes));
+    CHECK(cudaMemcpy2D(device, width + 4, host, width, width, rows, cudaMemcpyHostToDevice));
+    memset(back, 0, bytes);
+    CHECK(cudaMemcpy2D(back, width, device, width + 4, width, rows, cudaMemcpyDeviceToHost));
+    EXPECT(memcmp(back, host, width * rows) == 0);
+}
+
 static void registered()
 {
     enum { N = 10000 };
@@ -512,6 +540,7 @@ int main(int, char **argv)
                   {"child", child},
                   {"pinned", pinned},
                   {"large_pinned", large_pinned},
+                  {"beyond", beyond},
                   {"registered", registered},
                   {"quota", quota},
                   {"pools", pools}};

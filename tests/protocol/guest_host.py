@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fakes.attached import AttachedLink
+from tests.fakes.attached import REGION_BYTES, AttachedLink
 from tests.fakes.daemon import SANDBOX, DaemonThread
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S, NO_DEADLINE_NS
@@ -49,7 +49,7 @@ class GuestHost:
         self.link.close()
         path = self.daemon.ask(lambda daemon: next(iter(daemon.vms.values())).config.socket)
         assert path is not None
-        self.link = AttachedLink(path, num_queues=4)
+        self.link = AttachedLink(path, region_bytes=self.link.region.size, num_queues=4)
         self.link.wait_ready()
         self.state_dir = self.state_dir.with_name(self.state_dir.name + "-next")
 
@@ -110,6 +110,7 @@ def guest_host(
     pes: int = 2,
     sandbox: SandboxMode = SANDBOX,
     link_folder: Path | None = None,
+    region_bytes: int = REGION_BYTES,
 ) -> Iterator[GuestHost]:
     """`pes` processing elements, `memory_mib` of device memory, launches of any length unless told otherwise; without a
     control system unless `control` says where its socket is. `name` is the VM's. `programs`: folder of kept programs.
@@ -119,6 +120,7 @@ def guest_host(
         name,
         vm_uuid(name),
         folder / "a",
+        region_bytes,
         engine=engine or EngineConfig("cpu"),
         quota=QuotaConfig(pes=pes, memory_bytes=memory_mib * MIB),
         deadline_ns=deadline_ns,
@@ -130,7 +132,8 @@ def guest_host(
     with DaemonThread(
         config, sandboxed_worker, compiler=compile_service(config), programs=programs, engines=engines
     ) as daemon:
-        host = GuestHost(daemon, AttachedLink(folder / "a", num_queues=4, folder=link_folder), folder / "state")
+        link = AttachedLink(folder / "a", region_bytes=region_bytes, num_queues=4, folder=link_folder)
+        host = GuestHost(daemon, link, folder / "state")
         try:
             host.link.wait_ready()
             yield host

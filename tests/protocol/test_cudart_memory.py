@@ -62,6 +62,12 @@ def test_scene(host: GuestHost, scenes: Path, scene: str) -> None:
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
 
 
+def test_copies_may_be_larger_than_the_region(scenes: Path, tmp_path: Path) -> None:
+    with guest_host(tmp_path, region_bytes=4 << 20, memory_mib=80) as host:
+        done = run(host, scenes, "beyond")
+    assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stdout + done.stderr
+
+
 def test_wild_pointer_ends_a_program_with_managed_memory(host: GuestHost, scenes: Path) -> None:
     done = run(host, scenes, "wild")
     assert (done.returncode, done.stdout) == (-signal.SIGSEGV, "")

@@ -232,11 +232,11 @@ def test_arrays_beyond_the_region_go_over_device_memory(other: vgc.Device, compi
     large = np.random.default_rng(0).integers(0, 256, 5 << 20, "uint8")
     np.save("y.npy", large)
 
-    def launch(_ask: Ask) -> Answer:
+    def reverse(_ask: Ask) -> Answer:
         max(compiler.memory.values(), key=len).reverse()
         return Answer()
 
-    compiler.override[Opcode.LAUNCH] = launch
+    compiler.override[Opcode.CALL] = reverse
     call(other, "scale --grid 4 --arg 8 --arg 2 --in x.npy --inout y.npy")
     assert np.array_equal(np.load("y.npy"), large[::-1])
 

@@ -16,7 +16,7 @@ import pytest
 
 import guest_driver as vgc
 from guest_driver._lib import check, ffi, lib, text
-from tests.fakes.device import SILENCE, Answer, FakeDevice, FakeFunction
+from tests.fakes.device import SILENCE, Answer, Ask, FakeDevice, FakeFunction
 from tests.fakes.guest import GuestProcess, open_device
 from tests.fakes.link import GuestLink
 from tests.unit.guest_rig import dev, fake, link
@@ -654,12 +654,26 @@ def test_function_without_a_local_version_cannot_go_on(table: Table, fake: FakeD
         table.call("reverse", [(INOUT, bytearray(600))], falls_back=True)
 
 
-def test_buffers_that_do_not_fit_the_region_are_for_the_cpu(table: Table, fake: FakeDevice) -> None:
+def test_buffers_that_fit_neither_region_nor_device_are_for_the_cpu(table: Table, fake: FakeDevice) -> None:
     table.register("reverse", opposite)
     data = bytearray(100 << 20)
     choice = table.call("reverse", [(INOUT, data[:0]), (lib.VGC_ARG_IN, data)], side=HOST, falls_back=True)
-    assert choice.host_result == vgc.ResourcesExhausted.result
+    assert choice.host_result == vgc.OutOfMemory.result
     assert fake.opcodes().count(Opcode.CALL) == 0
+
+
+def test_buffers_that_do_not_fit_the_region_go_over_device_memory(table: Table, fake: FakeDevice) -> None:
+    data = bytearray(5 << 20)
+
+    def write(_ask: Ask) -> Answer:
+        for memory in fake.memory.values():
+            memory[:] = b"x" * len(memory)
+        return Answer()
+
+    fake.override[Opcode.CALL] = write
+    assert table.call("reverse", [(INOUT, data)], side=HOST).side == HOST
+    assert data == b"x" * (5 << 20)
+    assert fake.memory == {}
 
 
 def test_lost_device_is_not_asked_again(table: Table, dev: vgc.Device, fake: FakeDevice) -> None:

@@ -28,7 +28,8 @@ def link() -> Iterator[GuestLink]:
 
 def test_inputs_and_results_go_over_device_memory(dev: vgc.Device, fake: FakeDevice) -> None:
     assert np.array_equal(dev.sort.sort(LARGE), np.sort(LARGE))
-    assert fake.opcodes().count(Opcode.LAUNCH) == 1
+    assert fake.opcodes().count(Opcode.CALL) == 1
+    assert fake.opcodes().count(Opcode.COPY_IN) > 1
     assert fake.memory == {}
     np.testing.assert_allclose(dev.math.add(LARGE[::2], 1), LARGE[::2] + 1)
 
@@ -41,7 +42,7 @@ def test_arrays_are_changed(dev: vgc.Device) -> None:
 
 def test_small_arrays_are_one_request(dev: vgc.Device, fake: FakeDevice) -> None:
     dev.sort.sort(LARGE[:100])
-    assert (fake.opcodes().count(Opcode.CALL), fake.opcodes().count(Opcode.LAUNCH)) == (1, 0)
+    assert (fake.opcodes().count(Opcode.CALL), fake.opcodes().count(Opcode.ALLOC)) == (1, 0)
 
 
 def test_memory_that_is_used_up_is_told(dev: vgc.Device, fake: FakeDevice) -> None:

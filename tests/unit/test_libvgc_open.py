@@ -166,22 +166,16 @@ def test_memory_quota_of_a_killed_process_returns_when_it_is_needed(
         assert fake.opcodes().count(Opcode.CONTEXT_DESTROY) == 1
 
 
-def copy_by_stream(dev: vgc.Device) -> None:
-    with dev.alloc(2 << 20) as memory, dev.stream() as stream:
-        memory.write(bytes(2 << 20), stream=stream)
-
-
-def call_with_a_buffer(dev: vgc.Device) -> None:
-    dev.call("copy", grid=1, block=1, args=[vgc.In(bytes(2 << 20))])
+def call_in_a_stream(dev: vgc.Device) -> None:
+    with dev.stream() as stream:
+        dev.call("copy", grid=1, block=1, args=[vgc.In(bytes(2 << 20))], stream=stream)
 
 
 def load_a_long_program(dev: vgc.Device) -> None:
     dev.compile(bytes(2 << 20))
 
 
-@pytest.mark.parametrize(
-    "use", [lambda dev: dev.region_buffer(2 << 20), copy_by_stream, call_with_a_buffer, load_a_long_program]
-)
+@pytest.mark.parametrize("use", [lambda dev: dev.region_buffer(2 << 20), call_in_a_stream, load_a_long_program])
 def test_region_memory_of_a_killed_process_returns_when_it_is_needed(
     link: GuestLink, fake: FakeDevice, tmp_path: Path, use: Callable[[vgc.Device], object]
 ) -> None:

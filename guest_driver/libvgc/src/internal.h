@@ -1,6 +1,6 @@
 /* Internals of libvgc, from the bottom up: a file calls functions of files that stand before
  * it here, and none behind (tests/unit/test_architecture_c.py). The operating system is below all of them (platform.h).
- * The public calls of vgc.h are on top: memory.c, program.c, launch.c, stream.c, device.c.
+ * The public calls of vgc.h are on top: memory.c, copy.c, staging.c, program.c, launch.c, call.c, stream.c, device.c.
  *
  * Lock order: heap, state, queue. */
 #ifndef VGC_INTERNAL_H
@@ -492,6 +492,28 @@ void vgc_quota_give(struct vgc_device *device, uint64_t size);
 uint64_t vgc_quota_free(struct vgc_device *device);
 /* True if so many bytes are free, at the latest after a look at the limits and at what the dead have left. */
 bool vgc_quota_has(struct vgc_device *device, uint64_t size);
+
+/* ---- copy.c: copies between this process and the device, one request each ------------------- */
+
+enum { /* of a copy whose bytes lie in its request, or its answer */
+       VGC_INLINE_IN_BYTES = 4096,
+       VGC_INLINE_OUT_BYTES = VGC_SLOT_RESPONSE_BYTES - sizeof(struct vgc_response),
+};
+
+/* The buffer lies in the region. With `wait` they wait for room in ring and quota; so do the next. */
+int vgc_copy_in_direct(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
+                       struct vgc_job **job, bool wait);
+int vgc_copy_out_direct(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
+                        struct vgc_job **job, bool wait);
+int vgc_copy_in_inline(struct vgc_device *device, uint64_t dst, const void *src, uint64_t size, uint32_t stream,
+                       struct vgc_job **job, bool wait);
+int vgc_copy_out_inline(struct vgc_device *device, void *dst, uint64_t src, uint64_t size, uint32_t stream,
+                        struct vgc_job **job, bool wait);
+/* From and to memory of the heap, which they free when the copy is done, or could not be sent. */
+int vgc_copy_in_staged(struct vgc_device *device, uint64_t dst, uint8_t *staging, uint64_t size, uint32_t stream,
+                       struct vgc_job **job);
+int vgc_copy_out_staged(struct vgc_device *device, void *dst, uint64_t src, uint8_t *staging, uint64_t size,
+                        uint32_t stream, struct vgc_job **job);
 
 /* ---- texture.c, box.c ----------------------------------------------------------------------- */
 

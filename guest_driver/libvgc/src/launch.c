@@ -1,4 +1,4 @@
-/* Launches and calls, and what kernels print: the device keeps it, and says with an answer that there is some. */
+/* Launches, and what kernels print: the device keeps it, and says with an answer that there is some. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +28,6 @@ int vgc_check_geometry(const struct vgc_device *device, const struct vgc_geometr
     return VGC_OK;
 }
 
-/* Largest block of parameters, or values of a call, that lies in a slot beside the rest of the request. */
-enum { IN_SLOT = 4096 };
-
 /* ---- launches ------------------------------------------------------------------------------- */
 
 /* Begins a launch; its parameters lie in memory of their own if they are too large for a slot. */
@@ -38,7 +35,7 @@ static int begin_launch(struct vgc_message *message, struct vgc_device *device, 
                         const void *params, uint32_t param_bytes, bool wait)
 {
     uint8_t *staging = NULL;
-    if (param_bytes > IN_SLOT) {
+    if (param_bytes > VGC_PARAMS_IN_SLOT) {
         int result = vgc_check_usable(device);
         if (result == VGC_OK)
             result = vgc_alloc_or_reap(device, param_bytes, &staging);
@@ -81,7 +78,7 @@ int vgc_launch_packed(struct vgc_function *function, const struct vgc_geometry *
     };
     (void)vgc_message_put(&message, VGC_BYTES(body), sizeof(body));
     if (message.job->staging == NULL)
-        (void)vgc_message_put(&message, params, param_bytes); /* at most IN_SLOT: there is room */
+        (void)vgc_message_put(&message, params, param_bytes); /* at most VGC_PARAMS_IN_SLOT: there is room */
     else
         (void)vgc_message_readable(&message, message.job->staging, param_bytes); /* one descriptor */
     return vgc_job_run(&message, job);
@@ -128,206 +125,6 @@ int vgc_launch(struct vgc_function *function, const struct vgc_geometry *geometr
         put_value(params, &function->params[i], args[i]);
     }
     return vgc_launch_packed(function, geometry, params, entry->param_bytes, job);
-}
-
-/* ---- calls ---------------------------------------------------------------------------------- */
-
-static bool reads(const struct vgc_arg *arg)
-{
-    return arg->direction == VGC_ARG_IN || arg->direction == VGC_ARG_INOUT;
-}
-
-static bool writes(const struct vgc_arg *arg)
-{
-    return arg->direction == VGC_ARG_OUT || arg->direction == VGC_ARG_INOUT;
-}
-
-static uint64_t heap_size(uint64_t size)
-{
-    return (size + VGC_HEAP_ALIGN - 1) / VGC_HEAP_ALIGN * VGC_HEAP_ALIGN;
-}
-
-static uint64_t staged_size(const struct vgc_device *device, const struct vgc_arg *arg)
-{
-    return vgc_in_region(device, arg->data, arg->size) ? 0 : heap_size(arg->size);
-}
-
-struct call {
-    struct vgc_device *device;
-    const struct vgc_arg *args;
-    uint32_t num_args;
-    uint32_t num_outputs; /* staged ones */
-    uint64_t value_bytes;
-    bool values_staged; /* more than a slot has room for */
-    uint64_t staging_bytes;
-    uint8_t *staging;
-    uint64_t staged; /* bytes of staging handed out */
-    struct vgc_copy_back *copies;
-};
-
-static int check_args(struct call *call)
-{
-    if (call->num_args > VGC_MAX_CALL_ARGS)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "%u arguments; allowed: %d", call->num_args, VGC_MAX_CALL_ARGS);
-    for (uint32_t i = 0; i < call->num_args; i++) {
-        const struct vgc_arg *arg = &call->args[i];
-        if (arg->direction > VGC_ARG_INOUT || (arg->data == NULL && arg->size > 0))
-            return vgc_fail(VGC_INVALID_ARGUMENT, "argument %u: direction %u, data %p", i, arg->direction, arg->data);
-        if (arg->size > call->device->transport->region_bytes)
-            return vgc_fail(VGC_RESOURCES_EXHAUSTED,
-                            "resources exhausted: argument %u has %llu bytes, the shared region %llu", i,
-                            (unsigned long long)arg->size, (unsigned long long)call->device->transport->region_bytes);
-        if (arg->direction == VGC_ARG_VALUE) {
-            call->value_bytes += arg->size;
-            continue;
-        }
-        uint64_t staged = staged_size(call->device, arg);
-        call->staging_bytes += staged * (reads(arg) ? 1 : 0) + staged * (writes(arg) ? 1 : 0);
-        call->num_outputs += staged > 0 && writes(arg) ? 1 : 0;
-    }
-    if (call->value_bytes > VGC_MAX_PARAM_BYTES)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "%llu bytes of values; allowed: %d",
-                        (unsigned long long)call->value_bytes, VGC_MAX_PARAM_BYTES);
-    call->values_staged = call->value_bytes > IN_SLOT;
-    call->staging_bytes += call->values_staged ? heap_size(call->value_bytes) : 0;
-    return VGC_OK;
-}
-
-static int prepare_staging(struct call *call)
-{
-    int result = check_args(call);
-    if (result != VGC_OK || call->staging_bytes == 0)
-        return result;
-    call->copies = calloc(VGC_MAX(call->num_outputs, 1u), sizeof(*call->copies));
-    if (call->copies == NULL)
-        return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
-    result = vgc_alloc_or_reap(call->device, call->staging_bytes, &call->staging);
-    if (result != VGC_OK)
-        free(call->copies);
-    return result;
-}
-
-static uint8_t *next_staging(struct call *call, uint64_t size)
-{
-    uint8_t *at = call->staging + call->staged;
-    call->staged += size;
-    return at;
-}
-
-static void put_head(const struct call *call, struct vgc_message *message, const char *name,
-                     const struct vgc_geometry *geometry)
-{
-    struct vgc_body_call body = {.shared_bytes = geometry->shared_bytes,
-                                 .name_len = (uint32_t)strlen(name),
-                                 .num_args = call->num_args,
-                                 .value_len = (uint32_t)call->value_bytes,
-                                 .flags = geometry->flags,
-                                 .grid = VGC_EXTENTS(geometry->grid),
-                                 .block = VGC_EXTENTS(geometry->block)};
-    (void)vgc_message_put(message, VGC_BYTES(body), sizeof(body));
-    (void)vgc_message_put(message, name, body.name_len);
-    for (uint32_t i = 0; i < call->num_args; i++) {
-        struct vgc_call_arg arg = {.kind = call->args[i].direction, .size = call->args[i].size};
-        (void)vgc_message_put(message, VGC_BYTES(arg), sizeof(arg));
-    }
-    for (uint32_t i = 0; i < call->num_args && !call->values_staged; i++)
-        if (call->args[i].direction == VGC_ARG_VALUE)
-            (void)vgc_message_put(message, call->args[i].data, call->args[i].size);
-}
-
-/* Adds values that are too large for the slot; buffers follow. */
-static int add_values(struct call *call, struct vgc_message *message)
-{
-    uint8_t *staging = next_staging(call, heap_size(call->value_bytes));
-    uint64_t offset = 0;
-    for (uint32_t i = 0; i < call->num_args; i++) {
-        const struct vgc_arg *arg = &call->args[i];
-        if (arg->direction != VGC_ARG_VALUE || arg->size == 0)
-            continue;
-        memcpy(staging + offset, arg->data, arg->size);
-        offset += arg->size;
-    }
-    return vgc_message_readable(message, staging, call->value_bytes);
-}
-
-static int add_buffers(struct call *call, struct vgc_message *message)
-{
-    int result = call->values_staged ? add_values(call, message) : VGC_OK;
-    for (uint32_t i = 0; i < call->num_args && result == VGC_OK; i++) {
-        const struct vgc_arg *arg = &call->args[i];
-        if (!reads(arg))
-            continue;
-        const void *data = arg->data;
-        uint64_t staged = staged_size(call->device, arg);
-        if (staged > 0)
-            data = memcpy(next_staging(call, staged), arg->data, arg->size);
-        result = vgc_message_readable(message, data, arg->size);
-    }
-    for (uint32_t i = 0; i < call->num_args && result == VGC_OK; i++) {
-        const struct vgc_arg *arg = &call->args[i];
-        if (!writes(arg))
-            continue;
-        uint8_t *data = arg->data;
-        uint64_t staged = staged_size(call->device, arg);
-        if (staged > 0) {
-            data = next_staging(call, staged);
-            call->copies[message->job->num_copies++] = (struct vgc_copy_back){arg->data, data, arg->size};
-        }
-        result = vgc_message_writable(message, data, arg->size);
-    }
-    return result;
-}
-
-static int begin_call(struct call *call, struct vgc_message *message, const char *name,
-                      const struct vgc_geometry *geometry, bool wait)
-{
-    int result = vgc_check_name(name);
-    if (result != VGC_OK)
-        return result;
-    if ((call->device->config.device_features & VGC_F_CALL) == 0)
-        return vgc_fail(VGC_UNSUPPORTED, "this device has no CALL: load the program and launch its function");
-    result = vgc_check_geometry(call->device, geometry, VGC_MAX_BLOCK_THREADS);
-    if (result == VGC_OK)
-        result = vgc_check_usable(call->device);
-    if (result == VGC_OK)
-        result = prepare_staging(call);
-    if (result != VGC_OK)
-        return result;
-    result = vgc_message_begin(message, call->device, VGC_OP_CALL, geometry->stream, wait);
-    if (result != VGC_OK && call->staging != NULL) {
-        (void)vgc_heap_free(call->device, call->staging);
-        free(call->copies);
-    }
-    return result;
-}
-
-_Static_assert(sizeof(struct vgc_request) + sizeof(struct vgc_body_call) + VGC_MAX_NAME +
-                       VGC_MAX_CALL_ARGS * sizeof(struct vgc_call_arg) + IN_SLOT <=
-                   VGC_SLOT_REQUEST_BYTES,
-               "the largest CALL head fits a slot");
-
-int vgc_call(struct vgc_device *device, const char *name, const struct vgc_geometry *geometry,
-             const struct vgc_arg *args, uint32_t num_args, struct vgc_job **job)
-{
-    struct call call = {.device = device, .args = args, .num_args = num_args};
-    struct vgc_message message;
-    int result = begin_call(&call, &message, name, geometry, vgc_waits_for_room(job));
-    if (result != VGC_OK)
-        return result;
-    message.job->staging = call.staging;
-    message.job->copies = call.copies;
-    vgc_trace_name(message.job, name);
-    put_head(&call, &message, name, geometry);
-    result = add_buffers(&call, &message);
-    if (result == VGC_OK) {
-        vgc_message_text_room(&message);
-        return vgc_job_run(&message, job);
-    }
-    if (call.staging != NULL)
-        (void)vgc_heap_free(device, call.staging);
-    message.job->staging = NULL;
-    vgc_message_cancel(&message);
-    return result;
 }
 
 /* ---- what kernels print --------------------------------------------------------------------- */

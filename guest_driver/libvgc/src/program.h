@@ -1,4 +1,4 @@
-/* Programs as program.c makes them and launch.c uses them. */
+/* Programs as program.c makes them and launch.c and call.c use them. */
 #ifndef VGC_PROGRAM_H
 #define VGC_PROGRAM_H
 
@@ -37,6 +37,9 @@ int vgc_program_make(struct vgc_device *device, uint32_t id, bool is_registered,
 char *vgc_text_of(const char *strings, uint32_t size, uint32_t offset, uint32_t len);
 /* Unloads a program of this process's context, or unregisters one. */
 int vgc_program_end(struct vgc_device *device, uint32_t id);
+
+/* Largest block of parameters, or values of a call, that lies in a slot beside the rest of the request. */
+enum { VGC_PARAMS_IN_SLOT = 4096 };
 
 /* launch.c: checks a geometry against the limits of the wire and of the VM's share; `max_threads` as far as the
  * function is known. */
