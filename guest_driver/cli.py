@@ -21,6 +21,7 @@ from guest_driver import (
     explanation,
     listing,
     local_functions,
+    region_command,
     runner,
     shadow_run,
     smi,
@@ -34,6 +35,7 @@ from guest_driver.shadow import ShadowDevice
 from virtio_proto.version import VERSION
 
 MIB = 1 << 20
+SLOW: Final = "prefer copies, or have the region as an NVDIMM, see `vgc region --help`"
 
 
 class _Command(argparse.ArgumentParser):
@@ -59,14 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     smi.add_arguments(overview)
-    give = commands.add_parser(
-        "grant",
-        help="as root: let a group of this VM's users use the device",
-        description="Binds all devices, or the one of --device, and gives them to a group until the VM starts again. The "
-        "unit vgc-grant.service does it at boot for the group vgc. Trust its members as root: they can reprogram the PCI function.",
-    )
-    give.add_argument("group", metavar="GROUP", help="name or number of the group")
-    commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
+    _add_setup(commands)
     shadow = commands.add_parser(
         "shadow",
         help="run a CUDA program on two devices and compare the results",
@@ -177,9 +172,28 @@ def _add_programs(commands: argparse._SubParsersAction[_Command]) -> None:
     )
 
 
+def _add_setup(commands: argparse._SubParsersAction[_Command]) -> None:
+    give = commands.add_parser(
+        "grant",
+        help="as root: let a group of this VM's users use the device",
+        description="Binds all devices, or the one of --device, and gives them to a group until the VM starts again. The "
+        "unit vgc-grant.service does it at boot for the group vgc. Trust its members as root: they can reprogram the PCI function.",
+    )
+    give.add_argument("group", metavar="GROUP", help="name or number of the group")
+    region_command.add_arguments(
+        commands.add_parser(
+            "region",
+            help="show where the device's region lies; as root, have it in an NVDIMM",
+            description=region_command.HELP,
+            formatter_class=argparse.RawTextHelpFormatter,
+        )
+    )
+    commands.add_parser("doctor", help="show what this VM lacks for the device, and how to get it")
+
+
 def describe(info: DeviceInfo, usage: Usage) -> str:
     """Formats a device's properties for people."""
-    reads = f"{info.read_bytes_per_s / 1e9:.1f} GB/s" + ("" if info.region_cached else ", UNCACHED: prefer copies")
+    reads = f"{info.read_bytes_per_s / 1e9:.1f} GB/s" + ("" if info.region_cached else f", UNCACHED: {SLOW}")
     rows = {
         "device": f"{info.address}, VM {info.vm_name}, {info.uuid}",
         "engine": f"{info.engine_name} ({info.engine}), {info.health}, generation {info.generation}",
@@ -187,7 +201,7 @@ def describe(info: DeviceInfo, usage: Usage) -> str:
         f"{info.queue_depth} requests in flight, launches of up to {info.deadline_ns / 1e9:g} s",
         "in use": f"{usage.memory_used_bytes / MIB:.1f} MiB, {usage.num_contexts} contexts, {usage.num_programs} programs",
         "queues": f"{info.num_queues} of {info.ring_size} entries",
-        "region": f"{info.region_bytes // MIB} MiB at {info.region_address}, reads {reads}",
+        "region": f"{info.region_bytes // MIB} MiB at {info.region_address} ({info.region_kind}), reads {reads}",
         "waiting": "interrupts" if info.interrupts else "no interrupts: sleeping in growing steps",
         "wire format": f"{info.fingerprint:016x}",
     }
@@ -329,6 +343,7 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int | None]]] = {
     "info": _info,
     "smi": _smi,
     "grant": lambda arguments: print(_grant(arguments.group, arguments.device)),
+    "region": lambda arguments: print(region_command.run(arguments)),
     "doctor": _doctor,
     "shadow": _shadow,
     "exec": _exec,

@@ -39,6 +39,7 @@ CHECKS: Final = {
     "leaks": LEAK_CHECK,
 }
 """Options of the software GPU's compiler, by the errors that checked programs report."""
+REGION_KINDS: Final = {lib.VGC_REGION_FILE: "file", lib.VGC_REGION_BAR: "ivshmem", lib.VGC_REGION_DAX: "NVDIMM"}
 MAX_DEVICES: Final = 32
 MAX_PROCESSES: Final = 64
 """Processes that libvgc lets use a device at once."""
@@ -52,6 +53,9 @@ class DeviceInfo:
 
     address: str
     region_address: str
+    """Address of the ivshmem function, or the name of the NVDIMM in devdax mode."""
+
+    region_kind: str
     vm_name: str
     engine: str
     engine_name: str
@@ -109,6 +113,8 @@ class FoundDevice:
     driver: str
     uio: str
     region_address: str
+    region_bytes: int
+    """Size of that function's memory; 0: there is no such function."""
 
 
 def devices() -> list[FoundDevice]:
@@ -117,7 +123,7 @@ def devices() -> list[FoundDevice]:
     count = ffi.new("size_t *")
     check(lib.vgc_list(found, MAX_DEVICES, count))
     return [
-        FoundDevice(text(one.address), text(one.driver), text(one.uio), text(one.region_address))
+        FoundDevice(text(one.address), text(one.driver), text(one.uio), text(one.region_address), int(one.region_bytes))
         for one in found[0 : count[0]]
     ]
 
@@ -172,6 +178,8 @@ class Device(BuiltinFunctions):
     """Open device with its own context.
 
     :param index: number of the device among the VM's; alternatively `address`, its PCI address.
+    :param region_address: PCI address of the ivshmem function, or name of the NVDIMM in devdax mode (``dax0.0``), that is its
+        region; default: found by its size.
     :param spin_s: time to poll for an answer before sleeping.
     :param output: file for text that kernels print, written when their launch or call is waited for; default:
         ``sys.stdout``.
@@ -191,6 +199,7 @@ class Device(BuiltinFunctions):
         index: int = 0,
         *,
         address: str | None = None,
+        region_address: str | None = None,
         state_dir: str | None = None,
         open_timeout_s: float | None = None,
         request_timeout_s: float | None = None,
@@ -205,9 +214,10 @@ class Device(BuiltinFunctions):
         options, keep = _options(
             address, index, open_timeout_ns=open_timeout_s, request_timeout_ns=request_timeout_s, spin_ns=spin_s
         )
-        if state_dir is not None:
-            keep.append(ffi.new("char[]", state_dir.encode()))
-            options.state_dir = keep[-1]
+        for name, value in (("state_dir", state_dir), ("region_address", region_address)):
+            if value is not None:
+                keep.append(ffi.new("char[]", value.encode()))
+                setattr(options, name, keep[-1])
         options.flags = lib.VGC_OPEN_LOOK if look else 0
         self._on_recovered = on_recovered
         self._handle = Handle(options, Output(output), self._restore, recovers=recover)
@@ -244,6 +254,7 @@ class Device(BuiltinFunctions):
         return DeviceInfo(
             address=text(raw.address),
             region_address=text(raw.region_address),
+            region_kind=REGION_KINDS.get(raw.region_kind, f"kind {raw.region_kind}"),
             vm_name=text(raw.vm_name),
             engine=ENGINES.get(raw.engine_kind, f"engine {raw.engine_kind}"),
             engine_name=text(raw.engine_name),

@@ -14,6 +14,7 @@ from typing import Final
 
 from guest_driver.device import Device, devices
 from guest_driver.errors import VgcError
+from guest_driver.nvdimm import Nvdimms
 
 UIO_DRIVER: Final = "uio_pci_generic"
 DRIVERS: Final = Path("/sys/bus/pci/drivers")
@@ -85,7 +86,8 @@ def functions() -> Finding:
         f"{one.address} (driver {one.driver or 'none'}, {one.uio or 'no UIO node'}, region {one.region_address or 'none'})"
         for one in found
     ]
-    well = all(one.region_address for one in found)
+    has_nvdimm = any(one.devdax for one in Nvdimms().namespaces())
+    well = has_nvdimm or all(one.region_address for one in found)
     return Finding(
         well, "on the PCI bus: " + "; ".join(lines), "QEMU lacks -device ivshmem-plain with the region's file"
     )
@@ -163,9 +165,30 @@ def opens(address: str | None) -> Finding:
     return Finding(well=True, text=text + ("" if info.interrupts else " (without interrupts)"))
 
 
+def region(address: str | None) -> Finding | None:
+    """Checks that reads from the region are fast; None if the device does not open."""
+    try:
+        with Device(address=address, look=True) as device:
+            info = device.info()
+    except VgcError:
+        return None  # as is told elsewhere
+    text = f"region at {info.region_address} ({info.region_kind}) reads {info.read_bytes_per_s / 1e9:.1f} GB/s"
+    if info.region_cached:
+        return Finding(well=True, text=text)
+    hint = "have QEMU show its file as an NVDIMM, too, see `vgc region --help`"
+    return Finding(well=False, text=text + ", UNCACHED", hint=hint, is_optional=True)
+
+
 def examine(address: str | None) -> list[Finding]:
     """Runs all checks, in the order in which things are needed."""
     on_bus: list[Callable[[], Finding]] = [rights, kernel_driver, functions]
     if "VGC_MEMFD" in os.environ:
         on_bus = []  # the device is no PCI function
-    return [*(question() for question in on_bus), numpy_is_there(), cuda_programs(), opens(address)]
+    findings = [
+        *(question() for question in on_bus),
+        numpy_is_there(),
+        cuda_programs(),
+        opens(address),
+        region(address),
+    ]
+    return [finding for finding in findings if finding is not None]

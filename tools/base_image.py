@@ -53,11 +53,15 @@ EARLY_MODULES: Final = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "o
 """Kernel modules in the initramfs, where the kernel does not have them built in, because mounting the base needs them; the
 others are loaded from the base."""
 
-KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "drivers/char/virtio_console", *POWER_BUTTON)
-"""Kernel modules of the base, and folders of such, beside those that these and the early ones need."""
 BUSYBOX: Final = "usr/bin/busybox"
 TOOLS: Final = ("busybox-static", "python3")
 """Packages that make the base of a machine whose programs do not run here: byte code is the same on all machines."""
+
+NVDIMM: Final = ("drivers/acpi/nfit", "drivers/nvdimm", "drivers/dax")
+"""Kernel modules of NVDIMMs, as which a guest may have its region, too."""
+
+KEPT_MODULES: Final = ("drivers/uio", "drivers/block", "drivers/char/virtio_console", *POWER_BUTTON, *NVDIMM)
+"""Kernel modules of the base, and folders of such, beside those that these and the early ones need."""
 
 UNUSED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "boot")
 ALTERNATIVES: Final = {"c++": "g++", "cc": "gcc"}

@@ -20,6 +20,9 @@ MEMORY_MIB: Final = 512
 DEVELOPMENT_MEMORY_MIB: Final = 2048
 """Memory of a guest that compiles: LLVM's libraries stay in its page cache, beside two compilers at work."""
 
+NVDIMM_ROOM_MIB: Final = 4096
+"""Room for NVDIMMs in a guest's physical addresses."""
+
 SHELL: Final = "vgc.shell"
 """Kernel argument that starts a shell on the guest's console instead of the test agent (tools/guest/start)."""
 
@@ -41,15 +44,33 @@ class Device:
     queue_size: int = 256
     config_bytes: int = 256
     virtio_id: int = 38
+    is_ivshmem: bool = True
+    """The guest sees the region as the BAR of an ivshmem function."""
+
+    is_nvdimm: bool = False
+    """The guest sees the region as an NVDIMM, too, or instead."""
+
+    nvdimm_bytes: int = 0
+    """Size of the NVDIMM; 0: that of the region, which it must have to be one."""
 
     def argv(self, region_fd: int) -> list[str]:
         name = self.socket.stem  # a machine may have several
-        region = (
-            f"memory-backend-file,id=region-{name},share=on,mem-path=/proc/self/fd/{region_fd},size={self.region_bytes}"
-        )
+        backend = f"memory-backend-file,share=on,mem-path=/proc/self/fd/{region_fd}"
         shape = f"virtio-id={self.virtio_id},num_vqs={self.num_queues},vq_size={self.queue_size}"
+        argv = []
+        if self.is_ivshmem:
+            argv += [
+                "-object",
+                f"{backend},id=region-{name},size={self.region_bytes}",
+                "-device",
+                f"ivshmem-plain,memdev=region-{name}",
+            ]
+        if self.is_nvdimm:
+            size = self.nvdimm_bytes or self.region_bytes
+            argv += ["-object", f"{backend},id=nvdimm-{name},size={size},align=2M"]
+            argv += ["-device", f"nvdimm,memdev=nvdimm-{name}"]
         return [
-            *("-object", region, "-device", f"ivshmem-plain,memdev=region-{name}"),
+            *argv,
             *("-chardev", f"socket,id=vgc-{name},path={self.socket}"),
             *("-device", f"{qemu.DEVICE},chardev=vgc-{name},{shape},config_size={self.config_bytes}"),
         ]
@@ -83,30 +104,31 @@ class Machine:
     """If set, the guest's RAM is shared memory that vhost-user backends are given, as virtiofs needs it."""
     architecture: Architecture = architecture.X86_64
 
+    nvdimms: int = 0
+    """Number of NVDIMMs for which there is room."""
+
     def __str__(self) -> str:
         name = "" if self.architecture.is_native else f"{self.architecture.name}, "
         return f"QEMU {self.qemu.version}, {name}{self.accelerator.upper()}"
 
     def argv(self, kernel_arguments: str) -> list[str]:
         """Returns QEMU's command line without consoles, control connections and the device."""
+        shape = self.architecture.machine
+        shape += (",memory-backend=ram" if self.shared_ram else "") + (",nvdimm=on" if self.nvdimms else "")
         cpu = "host" if self.accelerator == "kvm" else self.architecture.cpu
         return [
             *self.qemu.argv,
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
             *self._ram(),
-            *(
-                "-machine",
-                f"{self.architecture.machine}{',memory-backend=ram' if self.shared_ram else ''}",
-                "-accel",
-                self.accelerator,
-                "-cpu",
-                cpu,
-            ),
-            *("-smp", str(self.cpus), "-m", str(self.memory_mib)),
+            *("-machine", shape, "-accel", self.accelerator, "-cpu", cpu),
+            *("-smp", str(self.cpus), "-m", f"{self.memory_mib}M{self._slots()}"),
             *("-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs)),
             *("-append", f"console={self.architecture.console} {QUIET} {kernel_arguments}"),
             *disk(self.files.base),
         ]
+
+    def _slots(self) -> str:
+        return f",slots={self.nvdimms},maxmem={self.memory_mib + NVDIMM_ROOM_MIB}M" if self.nvdimms else ""
 
     def _ram(self) -> list[str]:
         return ["-object", f"memory-backend-memfd,id=ram,share=on,size={self.memory_mib}M"] if self.shared_ram else []
@@ -118,6 +140,7 @@ def machine(
     cpus: int = 2,
     shared_ram: bool = False,
     development: bool = False,
+    nvdimms: int = 0,
     wanted: Architecture | None = None,
 ) -> Machine:
     """Describes a machine that boots on this host; builds or fetches QEMU and the image if they are missing.
@@ -129,4 +152,4 @@ def machine(
     found, files = qemu.find(wanted), image.build(development=development, machine=wanted)
     memory_mib = memory_mib or (DEVELOPMENT_MEMORY_MIB if development else MEMORY_MIB)
     accelerator = qemu.accelerator(found, files.kernel) if wanted.is_native else "tcg"
-    return Machine(memory_mib, cpus, accelerator, found, files, shared_ram, wanted)
+    return Machine(memory_mib, cpus, accelerator, found, files, shared_ram, wanted, nvdimms)

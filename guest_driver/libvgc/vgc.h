@@ -120,12 +120,19 @@ struct vgc_options {
     const char *address; /* PCI address ("0000:00:04.0"); NULL: take the index-th device */
     uint32_t index;
     uint32_t flags;                /* VGC_OPEN_* */
-    const char *region_address;    /* PCI address of the ivshmem function; NULL: the one whose size fits */
+    const char *region_address;    /* PCI address of the ivshmem function, or name of an NVDIMM in devdax mode
+                                      ("dax0.0"); NULL: found by its size */
     const char *state_dir;         /* NULL: $VGC_STATE_DIR, else /run/vgc */
     uint64_t open_timeout_ns;      /* 0: 5 s */
     uint64_t request_timeout_ns;   /* 0: the device's launch deadline + 10 s */
     uint64_t spin_ns;              /* time to poll before sleeping; UINT64_MAX: never sleep; 0: 50 us */
     const struct vgc_memfd *memfd; /* NULL: $VGC_MEMFD (see memfd.c) or $VGC_BRIDGE (bridge.c) if set, else PCI */
+};
+
+enum {                      /* kinds of regions */
+       VGC_REGION_FILE = 0, /* a descriptor, without a VM */
+       VGC_REGION_BAR = 1,  /* of an ivshmem function */
+       VGC_REGION_DAX = 2,  /* an NVDIMM in devdax mode */
 };
 
 struct vgc_info {
@@ -153,6 +160,7 @@ struct vgc_info {
     double read_bytes_per_s;        /* measured once, reading the region */
     bool region_cached;             /* false: reads through the mapping are slow; prefer copies */
     bool interrupts;                /* false: waiting falls back to sleeping in growing steps */
+    uint32_t region_kind;           /* VGC_REGION_* */
 };
 
 struct vgc_device_usage {
@@ -204,6 +212,7 @@ struct vgc_found {
     char driver[32];         /* bound kernel driver, "" if none */
     char uio[32];            /* "/dev/uio0", "" if none */
     char region_address[32]; /* ivshmem candidate, "" if none */
+    uint64_t region_bytes;   /* of that, 0 if none */
 };
 
 struct vgc_timing {

@@ -120,16 +120,16 @@ def test_processes_that_hold_half_of_the_region_each_copy_more_than_all_of_it(tm
         GuestLink(region_bytes=2 << 20) as link,
         FakeDevice(link),
         GuestProcess(link, tmp_path, HALF.format(chunks=4)) as one,
-        GuestProcess(link, tmp_path, HALF.format(chunks=1000)) as two,
     ):
         one.expect("4")
-        assert two.process.stdout is not None
-        assert 0 < int(two.process.stdout.readline()) < 32, "the rest"
-        for process in (one, two):
-            process.tell("go")
-        for process in (one, two):
-            process.expect("True")
-            assert process.wait() == 0
+        with GuestProcess(link, tmp_path, HALF.format(chunks=1000)) as two:
+            assert two.process.stdout is not None
+            assert 0 < int(two.process.stdout.readline()) < 32, "the rest"
+            for process in (one, two):
+                process.tell("go")
+            for process in (one, two):
+                process.expect("True")
+                assert process.wait() == 0
 
 
 # ---- calls ---------------------------------------------------------------------------------------

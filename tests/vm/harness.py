@@ -78,7 +78,12 @@ class Guest:
         self.devices = devices
         self.disks = disks
         self.machine = machine(
-            memory_mib=memory_mib, cpus=cpus, shared_ram=shared_ram, development=development, wanted=architecture
+            memory_mib=memory_mib,
+            cpus=cpus,
+            shared_ram=shared_ram,
+            development=development,
+            nvdimms=sum(device.is_nvdimm for device in devices),
+            wanted=architecture,
         )
         self._stack = ExitStack()
 

@@ -272,12 +272,10 @@ static bool has_boxes(const struct vgc_device *device)
 static void reach(const struct vgc_device *device, struct vgc_side *side, const struct vgc_extent *box)
 {
     uint64_t bytes = (box->depth - UINT64_C(1)) * side->slice + (box->height - UINT64_C(1)) * side->pitch + box->width;
-    bool reaches = (device->config.device_features & VGC_F_REGION_ADDRESS) != 0 &&
-                   device->config.region_device_address != 0 && vgc_in_region(device, side->host, bytes);
-    if (!reaches)
+    uint64_t base = vgc_region_seen_at(device);
+    if (base == 0 || !vgc_in_region(device, side->host, bytes))
         return;
-    side->address =
-        device->config.region_device_address + (uint64_t)((const uint8_t *)side->host - device->transport->region);
+    side->address = base + (uint64_t)((const uint8_t *)side->host - device->transport->region);
     side->host = NULL;
 }
 

@@ -159,19 +159,19 @@ static void free_device(struct vgc_device *device, bool quiet)
 
 static int check_region(const struct vgc_device *device)
 {
-    if (device->config.region_size == device->transport->region_bytes)
+    const struct vgc_transport *transport = device->transport;
+    uint64_t bytes = transport->region_file_bytes != 0 ? transport->region_file_bytes : transport->region_bytes;
+    if (device->config.region_size == bytes)
         return VGC_OK;
     return vgc_fail(VGC_INCOMPATIBLE,
                     "the device's region has %llu bytes but %s has %llu: it belongs to another device",
-                    (unsigned long long)device->config.region_size, device->transport->region_name,
-                    (unsigned long long)device->transport->region_bytes);
+                    (unsigned long long)device->config.region_size, transport->region_name, (unsigned long long)bytes);
 }
 
 /* The address at which kernels see the region, if the device says one and the region is not there. */
 static uint64_t other_address(const struct vgc_device *device)
 {
-    bool is_known = (device->config.device_features & VGC_F_REGION_ADDRESS) != 0;
-    uint64_t address = is_known ? device->config.region_device_address : 0;
+    uint64_t address = vgc_region_seen_at(device);
     return address != (uintptr_t)device->transport->region ? address : 0;
 }
 
@@ -360,7 +360,10 @@ int vgc_info(struct vgc_device *device, struct vgc_info *info)
                               .device_features = config.device_features,
                               .fingerprint = config.fingerprint,
                               .region_bytes = transport->region_bytes,
-                              .region_device_address = config.region_device_address,
+                              .region_device_address = config.region_device_address != 0
+                                                           ? config.region_device_address + transport->region_offset
+                                                           : 0,
+                              .region_kind = transport->region_kind,
                               .read_bytes_per_s = transport->read_bytes_per_s,
                               .region_cached = transport->region_cached,
                               .interrupts = transport->interrupts};

@@ -79,6 +79,8 @@ static inline void vgc_cancel_back(int before)
 
 enum { VGC_REGION_HEADER_BYTES = 4096 };
 
+#define VGC_REGION_MAGIC 0x316e6f6967655247ull /* "GRegion1" */
+
 struct vgc_region_header { /* first bytes of the region */
     uint64_t magic;
     uint64_t cookie; /* of the bring-up that zeroed the rings */
@@ -129,7 +131,10 @@ struct vgc_transport {
     uint8_t *region;
     uint64_t region_bytes;
     uint64_t region_gpa;
-    uint64_t features; /* acknowledged */
+    uint32_t region_kind;       /* VGC_REGION_* */
+    uint64_t region_offset;     /* of the mapping in the region's file */
+    uint64_t region_file_bytes; /* size of that, if the mapping has less; else 0 */
+    uint64_t features;          /* acknowledged */
     uint32_t num_queues;
     uint32_t ring_size;
     double read_bytes_per_s;
@@ -137,6 +142,7 @@ struct vgc_transport {
     bool interrupts;
 };
 
+bool vgc_region_is_ours(const struct vgc_region_header *header); /* some bring-up has left it */
 /* Reads a part of the mapping with the best of a few tries. */
 void vgc_transport_measure(struct vgc_transport *transport);
 /* Moves the region's mapping, so that pointers into it are what kernels see. It stays if something else lies there. */
@@ -374,6 +380,14 @@ struct vgc_device {
     int failure;                   /* first one of a detached job that nobody has taken */
     char *failure_text;
 };
+
+/* Where kernels see the region's first byte, as it is mapped; 0: they do not. */
+static inline uint64_t vgc_region_seen_at(const struct vgc_device *device)
+{
+    bool is_known = (device->config.device_features & VGC_F_REGION_ADDRESS) != 0;
+    uint64_t file = is_known ? device->config.region_device_address : 0;
+    return file != 0 ? file + device->transport->region_offset : 0;
+}
 
 /* ---- owned.c: what ends with a device ------------------------------------------------------- */
 

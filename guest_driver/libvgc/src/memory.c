@@ -182,8 +182,9 @@ int vgc_region_address(struct vgc_device *device, const void *pointer, uint64_t 
 {
     if (!vgc_in_region(device, pointer, 1))
         return vgc_fail(VGC_INVALID_ADDRESS, "%p is not in the shared region", pointer);
-    if ((device->config.device_features & VGC_F_REGION_ADDRESS) == 0 || device->config.region_device_address == 0)
+    uint64_t base = vgc_region_seen_at(device);
+    if (base == 0)
         return vgc_fail(VGC_UNSUPPORTED, "kernels of this device cannot reach the region: copy in and out instead");
-    *address = device->config.region_device_address + (uint64_t)((const uint8_t *)pointer - device->transport->region);
+    *address = base + (uint64_t)((const uint8_t *)pointer - device->transport->region);
     return VGC_OK;
 }

@@ -12,8 +12,7 @@
 
 enum { CLIENT_LOCKS_AT = 1000 };
 
-static const uint64_t STATE_MAGIC = 0x3165746174734756ull;  /* "VGstate1" */
-static const uint64_t REGION_MAGIC = 0x316e6f6967655247ull; /* "GRegion1" */
+static const uint64_t STATE_MAGIC = 0x3165746174734756ull; /* "VGstate1" */
 
 /* Our own lock never conflicts with ourselves. */
 bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client)
@@ -100,7 +99,7 @@ static bool is_current(struct vgc_device *device)
     char boot_id[sizeof(state->boot_id)];
     vgc_boot_id(boot_id, sizeof(boot_id));
     return state->magic == STATE_MAGIC && state->fingerprint == VGC_WIRE_FINGERPRINT && state->cookie != 0 &&
-           header->magic == REGION_MAGIC && header->cookie == state->cookie &&
+           vgc_region_is_ours(header) && header->cookie == state->cookie &&
            memcmp(boot_id, state->boot_id, sizeof(boot_id)) == 0 &&
            memcmp(&state->layout, &device->layout, sizeof(device->layout)) == 0 &&
            device->transport->ops->is_running(device->transport, &device->layout);
@@ -134,7 +133,7 @@ static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
     if (!vgc_random(&cookie, sizeof(cookie)))
         return vgc_fail_errno("cannot get a random number");
     cookie |= 1;
-    *header = (struct vgc_region_header){REGION_MAGIC, cookie};
+    *header = (struct vgc_region_header){VGC_REGION_MAGIC, cookie};
     vgc_boot_id(state->boot_id, sizeof(state->boot_id));
     state->layout = device->layout;
     state->fingerprint = VGC_WIRE_FINGERPRINT;

@@ -51,6 +51,11 @@ struct vgc_ring vgc_layout_ring(const struct vgc_layout *layout, uint8_t *region
                              .num = (uint16_t)layout->ring_size};
 }
 
+bool vgc_region_is_ours(const struct vgc_region_header *header)
+{
+    return header->magic == VGC_REGION_MAGIC;
+}
+
 void vgc_transport_measure(struct vgc_transport *transport)
 {
     enum { BYTES = 64 << 10, TRIES = 3 };

@@ -1,6 +1,6 @@
 /* Internals of the virtio PCI transport. From the bottom up, each calling only those before
- * it: virtio_grant.c (linux/, windows/), virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_function.c,
- * virtio_pci.c, grant.c (likewise). */
+ * it: virtio_grant.c (linux/, windows/), virtio_areas.c, virtio_start.c and virtio_wait.c, virtio_region.c,
+ * virtio_function.c, virtio_pci.c, grant.c (likewise). */
 #ifndef VGC_VIRTIO_H
 #define VGC_VIRTIO_H
 
@@ -60,7 +60,9 @@ _Static_assert(sizeof(struct common_config) == 56, "struct virtio_pci_common_cfg
  * configuration space. */
 struct vgc_grant {
     uint8_t config[256];
-    char region_address[VGC_PCI_ADDRESS_LEN];
+    char region_address[VGC_PCI_ADDRESS_LEN]; /* of the ivshmem function, or the name of a devdax */
+    uint64_t region_gpa;                      /* of the devdax */
+    uint64_t region_offset;
 };
 
 struct virtio_pci {
@@ -134,6 +136,16 @@ void vgc_virtio_detach(struct vgc_transport *transport, uint32_t queue);
 void vgc_virtio_kick(struct vgc_transport *transport, uint32_t queue);
 void vgc_virtio_arm(struct vgc_transport *transport, uint32_t queue);
 void vgc_virtio_wait(struct vgc_transport *transport, uint32_t queue, uint64_t timeout_ns);
+
+/* ---- virtio_region.c: mapping a function's region -------------------------------------------- */
+
+bool vgc_virtio_is_dax(const char *region_address); /* else it is an ivshmem function's */
+int vgc_virtio_map_bar(struct virtio_pci *pci, const char *address);
+/* VGC_INCOMPATIBLE unless the devdax's NVDIMM has `bytes`, as the region must. */
+int vgc_virtio_map_dax(struct virtio_pci *pci, const char *name, uint64_t bytes);
+/* The devdax of a region's file, "" if it was not made. `bar_address`: the region's ivshmem function, or NULL.
+ * VGC_NO_DEVICE: it may be one of several. */
+int vgc_virtio_find_dax(uint64_t bytes, const char *bar_address, char *name);
 
 /* ---- virtio_function.c: one PCI function ---------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* The transport of a real guest: a virtio PCI function [virtio 1.3 §4.1] driven through UIO, and the BAR of the
- * VM's ivshmem function as the region. */
+/* The transport of a real guest: a virtio PCI function [virtio 1.3 §4.1] driven through UIO. Its region
+ * is in virtio_region.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -72,10 +72,11 @@ static int find_region(const char *address, const char *state_dir, uint64_t byte
             return VGC_OK;
         }
     }
-    return vgc_fail(VGC_NO_DEVICE,
-                    "no ivshmem-plain function (1af4:1110) with the %llu MiB that %s names: the VM needs "
-                    "'-device ivshmem-plain,memdev=...' with the region's file",
-                    (unsigned long long)bytes >> 20, address);
+    return vgc_fail(
+        VGC_NO_DEVICE,
+        "no ivshmem-plain function (1af4:1110) with the %llu MiB that %s names, and no NVDIMM in devdax mode: the "
+        "VM needs '-device ivshmem-plain,memdev=...' with the region's file",
+        (unsigned long long)bytes >> 20, address);
 }
 
 static int pick_address(const struct vgc_options *options, char *address)
@@ -101,31 +102,19 @@ static int pick_address(const struct vgc_options *options, char *address)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Write-combined reads as cached where the hypervisor decides so. Where it does not, stores through it may pass one
- * another, which rings do not survive: then the strictly ordered mapping it is. */
-static int map_region(struct virtio_pci *pci, const char *address)
+/* The devdax that was made of the region's file, else the ivshmem function of it. */
+static int choose_region(struct virtio_pci *pci, uint64_t bytes, char *region_address)
 {
-    struct vgc_transport *base = &pci->base;
-    void *pointer;
-    int result = vgc_pci_command(address, COMMAND_MEMORY);
-    if (result == VGC_OK)
-        result = vgc_pci_bar(address, 2, &base->region_gpa, &base->region_bytes);
-    if (result != VGC_OK)
+    char dax[VGC_PCI_ADDRESS_LEN];
+    int result = find_region(pci->base.name, pci->state_dir, bytes, region_address);
+    if (result != VGC_OK && result != VGC_NO_DEVICE)
         return result;
-    (void)snprintf(base->region_name, sizeof(base->region_name), "%s", address);
-    if (vgc_pci_map(address, "resource2_wc", base->region_bytes, &pointer) == VGC_OK) {
-        base->region = pointer;
-        vgc_transport_measure(base);
-        if (base->region_cached)
-            return VGC_OK;
-        vgc_unmap(base->region, base->region_bytes);
-        base->region = NULL;
-    }
-    result = vgc_pci_map(address, "resource2", base->region_bytes, &pointer);
-    if (result != VGC_OK)
-        return result;
-    base->region = pointer;
-    vgc_transport_measure(base);
+    int looked = vgc_virtio_find_dax(bytes, result == VGC_OK ? region_address : NULL, dax);
+    if (looked != VGC_OK)
+        return looked;
+    if (dax[0] == '\0')
+        return result == VGC_OK ? VGC_OK : find_region(pci->base.name, pci->state_dir, bytes, region_address);
+    memcpy(region_address, dax, sizeof(dax));
     return VGC_OK;
 }
 
@@ -146,9 +135,11 @@ static int set_up_function(struct virtio_pci *pci, const struct vgc_options *opt
     else if (result == VGC_OK && pci->grant != NULL)
         memcpy(region_address, pci->grant->region_address, sizeof(region_address));
     else if (result == VGC_OK)
-        result = find_region(pci->base.name, pci->state_dir, config.region_size, region_address);
-    if (result == VGC_OK)
-        result = map_region(pci, region_address);
+        result = choose_region(pci, config.region_size, region_address);
+    if (result == VGC_OK && vgc_virtio_is_dax(region_address))
+        result = vgc_virtio_map_dax(pci, region_address, config.region_size);
+    else if (result == VGC_OK)
+        result = vgc_virtio_map_bar(pci, region_address);
     pci->base.interrupts = vgc_pci_uio(pci->base.name, pci->uio, sizeof(pci->uio));
     return result;
 }
@@ -187,8 +178,11 @@ int vgc_list(struct vgc_found *found, size_t room, size_t *count)
         memcpy(found[i].address, ids[i].address, sizeof(found[i].address));
         vgc_pci_driver(ids[i].address, found[i].driver, sizeof(found[i].driver));
         (void)vgc_pci_uio(ids[i].address, found[i].uio, sizeof(found[i].uio));
-        if (i < num_shared)
-            memcpy(found[i].region_address, shared[i].address, sizeof(found[i].region_address));
+        if (i >= num_shared)
+            continue;
+        uint64_t base;
+        memcpy(found[i].region_address, shared[i].address, sizeof(found[i].region_address));
+        (void)vgc_pci_bar(shared[i].address, 2, &base, &found[i].region_bytes);
     }
     return VGC_OK;
 }

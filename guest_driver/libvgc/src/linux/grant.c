@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../dax.h"
 #include "../virtio.h"
 #include "pci.h"
 
@@ -35,6 +36,19 @@ static int give_state(const char *state_dir, const char *name, gid_t group)
     return result;
 }
 
+static int give_region(const struct vgc_transport *transport, gid_t group)
+{
+    const char *name = transport->region_name;
+    if (transport->region_kind == VGC_REGION_DAX)
+        return vgc_dax_grant(name, group);
+    int result = vgc_pci_grant(name, "resource2", group);
+    int fd = vgc_pci_open(name, "resource2_wc", O_RDONLY); /* not on every machine */
+    if (fd < 0)
+        return result;
+    (void)close(fd);
+    return result == VGC_OK ? vgc_pci_grant(name, "resource2_wc", group) : result;
+}
+
 static int give_files(const struct virtio_pci *pci, gid_t group)
 {
     char file[32];
@@ -47,12 +61,7 @@ static int give_files(const struct virtio_pci *pci, gid_t group)
             result = vgc_pci_grant(name, file, group);
     }
     if (result == VGC_OK)
-        result = vgc_pci_grant(pci->base.region_name, "resource2", group);
-    int fd = vgc_pci_open(pci->base.region_name, "resource2_wc", O_RDONLY); /* not on every machine */
-    if (fd >= 0)
-        (void)close(fd);
-    if (result == VGC_OK && fd >= 0)
-        result = vgc_pci_grant(pci->base.region_name, "resource2_wc", group);
+        result = give_region(&pci->base, group);
     if (result != VGC_OK || pci->uio[0] == '\0' || stat(pci->uio, &info) != 0)
         return result; /* without interrupts */
     if (chown(pci->uio, (uid_t)-1, group) != 0 || chmod(pci->uio, 0660) != 0)
@@ -77,6 +86,8 @@ int vgc_grant(const struct vgc_options *options, uint32_t group_id)
     pci->state_dir = state_dir;
     result = vgc_virtio_read_pci_config(pci, grant.config);
     (void)snprintf(grant.region_address, sizeof(grant.region_address), "%.31s", transport->region_name);
+    grant.region_gpa = transport->region_gpa;
+    grant.region_offset = transport->region_offset;
     if (result == VGC_OK)
         result = give_state(state_dir, transport->name, group_id);
     if (result == VGC_OK)

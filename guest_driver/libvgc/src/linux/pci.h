@@ -10,5 +10,7 @@
 int vgc_pci_open(const char *address, const char *file, int flags);
 /* Lets a group read and write a file of the function's. */
 int vgc_pci_grant(const char *address, const char *file, gid_t group);
+/* Lets a group read and write a devdax. */
+int vgc_dax_grant(const char *name, gid_t group);
 
 #endif

@@ -1,0 +1,118 @@
+"""Regions that a guest sees as an NVDIMM in devdax mode, beside the ivshmem function or without one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from tests.vm.harness import CommandError, Guest
+from tests.vm.vgcd import Vgcd, VmSettings
+
+pytestmark = pytest.mark.vm
+
+REGION_BYTES: Final = 32 << 20
+COMPUTES: Final = """
+import numpy as np, guest_driver as vgc
+with vgc.Device() as dev:
+    info = dev.info()
+    program = dev.compile('extern "C" __global__ void add(unsigned *x, int n) '
+        '{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += 5; }')
+    shared = dev.region_array(1 << 16, "uint32")
+    shared[:] = np.arange(1 << 16, dtype=np.uint32)
+    memory = dev.to_device(shared)
+    program.add[64, 1024](memory, 1 << 16)
+    assert (memory.get() == shared + 5).all()
+    dev.call("add", grid=64, block=1024, args=[vgc.InOut(shared), 1 << 16])
+    assert (shared == np.arange(1 << 16) + 5).all()
+    out = dev.region_array(1 << 16, "uint32")
+    dev.call("add", grid=64, block=1024, args=[vgc.Out(out), 1 << 16])
+    assert (out == 5).all()
+    large = np.random.default_rng(0).integers(0, 256, info.region_bytes + 7, "uint8")
+    there = dev.to_device(large)
+    assert (there.get() == large).all()
+    print(info.region_kind, info.region_bytes)
+"""
+"""Computes on memory of the region and on other memory, and says where the region is."""
+
+HOLD: Final = """
+import os, pathlib, guest_driver as vgc
+with {what}:
+    pathlib.Path("/root/open").touch()
+    while not pathlib.Path("/root/leave").exists():
+        pass
+"""
+
+
+def python(script: str) -> str:
+    return f"python3 -c {shlex.quote(script)}"
+
+
+@contextmanager
+def guest_with(*, ivshmem: bool = True, nvdimm_bytes: int = 0) -> Iterator[Guest]:
+    with (
+        Vgcd(VmSettings("one", region_bytes=REGION_BYTES)) as vgcd,
+        Guest(replace(vgcd.device("one"), is_ivshmem=ivshmem, is_nvdimm=True, nvdimm_bytes=nvdimm_bytes)) as guest,
+    ):
+        guest.run("modprobe nfit && modprobe nd_pmem && test -e /dev/pmem0")
+        yield guest
+
+
+@contextmanager
+def held(guest: Guest, what: str) -> Iterator[None]:
+    """Has a process of the guest hold something open, which `what`, an expression in Python, opens."""
+    holding = guest.start(python(HOLD.format(what=what)))
+    guest.run("while ! test -e /root/open; do sleep 0.1; done")
+    yield
+    guest.run("touch /root/leave")
+    guest.result(holding, what)
+
+
+def refusal(guest: Guest, command: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        guest.run(command)
+    return str(caught.value)
+
+
+def test_nvdimm_of_the_regions_file_is_the_region_once_it_is_in_devdax_mode() -> None:
+    with guest_with(ivshmem=True) as guest:
+        assert "(ivshmem), reads" in guest.run("vgc info").stdout
+        assert guest.run(python(COMPUTES)).stdout == f"ivshmem {REGION_BYTES}\n"
+        with held(guest, "vgc.Device()"):
+            assert "is used by processes" in refusal(guest, "vgc region --devdax")
+        assert guest.run("vgc region --devdax").stdout == "namespace0.0 is /dev/dax0.0 now\n"
+        assert guest.run(python(COMPUTES)).stdout == f"NVDIMM {REGION_BYTES - (2 << 20)}\n"
+        assert "30 MiB at dax0.0 (NVDIMM), reads" in guest.run("vgc info").stdout
+        assert "namespace0.0  NVDIMM of 32 MiB: /dev/dax0.0" in guest.run("vgc region").stdout
+        guest.run(
+            "echo 'nobodys:x:77:nobody' >> /etc/group && vgc grant nobodys && test $(stat -c %g /dev/dax0.0) = 77"
+        )
+        assert guest.run(python(COMPUTES)).stdout.startswith("NVDIMM ")
+
+
+def test_guest_without_an_ivshmem_function_computes_with_an_nvdimm() -> None:
+    with guest_with(ivshmem=False) as guest:
+        assert "no ivshmem-plain function" in refusal(guest, "vgc info")
+        guest.run(f"printf precious | dd of=/dev/pmem0 bs=1 seek={2 << 20} 2> /dev/null && sync")
+        assert "/dev/pmem0 has data" in refusal(guest, "vgc region --devdax namespace0.0")
+        with held(guest, "open(os.open('/dev/pmem0', os.O_RDWR | os.O_EXCL), 'rb')"):
+            assert "is in use" in refusal(guest, "vgc region --devdax namespace0.0 --overwrite")
+        assert "/dev/dax0.0 now" in guest.run("vgc region --devdax namespace0.0 --overwrite").stdout
+        assert "no ivshmem-plain function" in refusal(guest, "vgc info"), "it begins with somebody's data"
+        guest.run(python("import guest_driver as v; v.Device(region_address='dax0.0').close()"))
+        assert guest.run(python(COMPUTES)).stdout.startswith("NVDIMM ")
+
+
+def test_nvdimm_of_another_size_is_no_region() -> None:
+    with guest_with(nvdimm_bytes=REGION_BYTES // 2) as guest:
+        assert "0 NVDIMMs have the size of a region (32 MiB)" in refusal(guest, "vgc region --devdax")
+        guest.run("vgc region --devdax namespace0.0")
+        assert "(ivshmem), reads" in guest.run("vgc info").stdout
+        said = refusal(guest, python("import guest_driver as v; v.Device(region_address='dax0.0')"))
+        assert f"dax0.0 is part of an NVDIMM of {REGION_BYTES // 2} bytes, but the device's region has" in said
+        said = refusal(guest, python("import guest_driver as v; v.Device(region_address='dax7.0')"))
+        assert "there is no NVDIMM in devdax mode called 'dax7.0'" in said
