@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -344,3 +347,35 @@ dev.close()
         process.expect("True")
         assert process.wait() == 0
     assert not fake.contexts
+
+
+# ---- drivers of several versions -----------------------------------------------------------------
+
+
+FOREIGN_STATE = b"VGstate9" + bytes(9992)
+"""State file of a driver with another layout, larger than this one's."""
+
+FIRST_CLIENT_LOCK = 1000
+"""Byte of the state file whose lock shows that the first client lives (libvgc/src/state.c)."""
+
+
+def lock_client(file: BinaryIO, client: int) -> None:
+    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, FIRST_CLIENT_LOCK + client, 1, 0)
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock)
+
+
+@pytest.mark.parametrize("client", [0, 63])
+def test_state_of_a_driver_of_another_version_is_not_touched_while_it_lives(
+    link: GuestLink, fake: FakeDevice, tmp_path: Path, client: int
+) -> None:
+    path = tmp_path / "vm.state"
+    path.write_bytes(FOREIGN_STATE)
+    with path.open("r+b") as other:
+        lock_client(other, client)
+        with pytest.raises(vgc.Incompatible, match=r"vm is in use by a driver of another version .*: end the process"):
+            open_device(link, tmp_path)
+        assert path.read_bytes() == FOREIGN_STATE
+    with open_device(link, tmp_path) as dev:
+        dev.nop()
+    assert path.stat().st_size == len(FOREIGN_STATE), "another driver may have all of it mapped"
+    assert fake.opcodes().count(Opcode.CONTEXT_CREATE) == 1

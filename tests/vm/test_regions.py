@@ -1,17 +1,22 @@
-"""Regions that a guest sees as an NVDIMM in devdax mode, beside the ivshmem function or without one."""
+"""Regions that a guest sees as an NVDIMM in devdax mode, beside the ivshmem function or without one; and regions of several
+devices in the wrong order.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.vm.harness import CommandError, Guest
 from tests.vm.vgcd import Vgcd, VmSettings
+from tools.machine import Device
 
 pytestmark = pytest.mark.vm
 
@@ -116,3 +121,42 @@ def test_nvdimm_of_another_size_is_no_region() -> None:
         assert f"dax0.0 is part of an NVDIMM of {REGION_BYTES // 2} bytes, but the device's region has" in said
         said = refusal(guest, python("import guest_driver as v; v.Device(region_address='dax7.0')"))
         assert "there is no NVDIMM in devdax mode called 'dax7.0'" in said
+
+
+@dataclass(frozen=True, slots=True)
+class FileDevice(Device):
+    """Device whose region on QEMU's command line is a file."""
+
+    file: Path = Path()
+
+    @contextmanager
+    def region(self) -> Iterator[int]:
+        """Yields the file."""
+        descriptor = os.open(self.file, os.O_RDWR)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def test_regions_in_the_wrong_order_are_told_apart_by_what_the_host_answers(tmp_path: Path) -> None:
+    """The host takes the file of its configuration alone; QEMU's ivshmem functions stand in the other order."""
+    files = {name: tmp_path / name for name in ("one", "two")}
+    for file in files.values():
+        file.write_bytes(bytes(REGION_BYTES))
+    settings = [VmSettings(name, REGION_BYTES, extra={"region_file": str(files[name])}) for name in files]
+    with Vgcd(*settings) as vgcd:
+        crossed = zip(files, reversed(files.values()), strict=True)
+        devices = [FileDevice(vgcd.device(name).socket, region_bytes=REGION_BYTES, file=file) for name, file in crossed]
+        with Guest(*devices) as guest:
+            script = """
+import guest_driver as vgc
+with vgc.Device(0) as one, vgc.Device(1) as two, vgc.Device(0) as again:
+    names = [(d.info().vm_name, d.info().region_address) for d in (one, two, again)]
+    for device in (one, two):
+        memory = device.alloc(100000)
+        memory.write(bytes(range(250)) * 400)
+        assert memory.read() == bytes(range(250)) * 400
+    print(names[0][1] != names[1][1], names[0] == names[2], *sorted(name for name, _ in names))
+"""
+            assert guest.run(python(script)).stdout == "True True one one two\n"

@@ -9,6 +9,8 @@
 static const uint64_t DEFAULT_OPEN_TIMEOUT_NS = 5 * VGC_NS_PER_S;
 static const uint64_t DEFAULT_SPIN_NS = 50000;
 
+enum { MAX_OTHERS = 8 };
+
 /* ---- contexts ------------------------------------------------------------------------------- */
 
 static int context_create(struct vgc_device *device)
@@ -224,29 +226,51 @@ static int bring_up(struct vgc_device *device, const struct vgc_options *options
     return device->is_looking ? VGC_OK : context_create(device);
 }
 
-int vgc_open(const struct vgc_options *options, struct vgc_device **out)
+/* Regions to try if this one brings no answer. */
+struct others {
+    char addresses[MAX_OTHERS][VGC_PCI_ADDRESS_LEN];
+    size_t count;
+};
+
+static int open_once(const struct vgc_options *options, struct vgc_device **out, struct others *others)
 {
-    static const struct vgc_options DEFAULTS;
-    if (options == NULL)
-        options = &DEFAULTS;
-    *out = NULL;
-    if ((options->flags & ~(uint32_t)VGC_OPEN_LOOK) != 0)
-        return vgc_fail(VGC_INVALID_ARGUMENT, "flags %#x of options; allowed: VGC_OPEN_LOOK", options->flags);
     struct vgc_device *device = new_device(options);
     if (device == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
     int result = open_transport(options, &device->transport);
     if (result == VGC_OK)
         result = bring_up(device, options, vgc_deadline(device->open_timeout_ns));
-    if (result != VGC_OK) {
-        char reason[2048]; /* closing may have something to say as well */
-        (void)snprintf(reason, sizeof(reason), "%s", vgc_last_error());
-        bool quiet = device->shared_queue == NULL || vgc_queue_close(device->shared_queue, vgc_deadline(0));
-        free_device(device, quiet);
-        return vgc_fail(result, "%s", reason);
+    if (result == VGC_OK) {
+        *out = device;
+        return VGC_OK;
     }
-    *out = device;
-    return VGC_OK;
+    char reason[2048]; /* closing may have something to say as well */
+    (void)snprintf(reason, sizeof(reason), "%s", vgc_last_error());
+    if (result == VGC_NO_ANSWER && others != NULL)
+        (void)vgc_virtio_pci_other_regions(options, device->transport, others->addresses, MAX_OTHERS, &others->count);
+    bool quiet = device->shared_queue == NULL || vgc_queue_close(device->shared_queue, vgc_deadline(0));
+    free_device(device, quiet);
+    return vgc_fail(result, "%s", reason);
+}
+
+/* Devices and regions of one size belong together by their order, unless the host has it otherwise: then the host
+ * refuses the queues, and one of the other regions is the right one. */
+int vgc_open(const struct vgc_options *options, struct vgc_device **out)
+{
+    static const struct vgc_options DEFAULTS;
+    struct others others = {.count = 0};
+    if (options == NULL)
+        options = &DEFAULTS;
+    *out = NULL;
+    if ((options->flags & ~(uint32_t)VGC_OPEN_LOOK) != 0)
+        return vgc_fail(VGC_INVALID_ARGUMENT, "flags %#x of options; allowed: VGC_OPEN_LOOK", options->flags);
+    int result = open_once(options, out, &others);
+    for (size_t i = 0; i < others.count && result == VGC_NO_ANSWER; i++) {
+        struct vgc_options other = *options;
+        other.region_address = others.addresses[i];
+        result = open_once(&other, out, NULL);
+    }
+    return result;
 }
 
 void vgc_close(struct vgc_device *device)

@@ -158,6 +158,9 @@ int vgc_check_config(const struct vgc_config *config);
 /* ---- virtio_pci.c and what it is made of (virtio.h), linux/memfd.c, windows/memfd.c ----------- */
 
 int vgc_virtio_pci_open(const struct vgc_options *options, struct vgc_transport **transport);
+/* Other ivshmem functions that may be the region, for a device that gave no answer with the one it was `tried` with. */
+int vgc_virtio_pci_other_regions(const struct vgc_options *options, const struct vgc_transport *tried,
+                                 char (*addresses)[VGC_PCI_ADDRESS_LEN], size_t room, size_t *count);
 int vgc_memfd_open(const struct vgc_memfd *memfd, struct vgc_transport **transport);
 /* From $VGC_MEMFD; VGC_NO_DEVICE if it is not set. */
 int vgc_memfd_open_env(uint32_t index, struct vgc_transport **transport);
@@ -185,6 +188,7 @@ struct vgc_state {
     uint64_t fingerprint;
     uint64_t cookie;
     char boot_id[40];
+    char region_name[64];
     struct vgc_layout layout;
     _Atomic uint32_t in_flight;
     _Atomic uint32_t allotment; /* latest that any process has heard of */
@@ -196,6 +200,9 @@ struct vgc_state {
 
 /* Opens the state file of a device, which it makes for its own user. */
 int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *file);
+/* The region with which processes of this guest use a device now; false: none does. `region_name` has room for
+ * VGC_PCI_ADDRESS_LEN. */
+bool vgc_state_region(const char *state_dir, const char *name, char *region_name);
 /* Opens the state file, brings the device up if it is not, and takes a client entry. */
 int vgc_state_open(struct vgc_device *device, const char *state_dir, uint64_t deadline_ns);
 void vgc_state_close(struct vgc_device *device, bool quiet);

@@ -12,12 +12,19 @@
 
 enum { CLIENT_LOCKS_AT = 1000 };
 
-static const uint64_t STATE_MAGIC = 0x3165746174734756ull; /* "VGstate1" */
+static const uint64_t STATE_MAGIC = 0x3265746174734756ull; /* "VGstate2" */
+
+_Static_assert(sizeof(struct vgc_state) == 3848, "another layout has another STATE_MAGIC, as it is another driver's");
+
+static bool is_locked(vgc_handle file, uint32_t client)
+{
+    return vgc_file_is_locked(file, CLIENT_LOCKS_AT + client);
+}
 
 /* Our own lock never conflicts with ourselves. */
 bool vgc_state_is_alive(const struct vgc_device *device, uint32_t client)
 {
-    return client == device->client || vgc_file_is_locked(device->state_file, CLIENT_LOCKS_AT + client);
+    return client == device->client || is_locked(device->state_file, client);
 }
 
 static int lock_until(struct vgc_device *device, uint64_t deadline_ns)
@@ -84,8 +91,11 @@ static int open_file(struct vgc_device *device, const char *state_dir)
         return vgc_fail(VGC_SYSTEM,
                         "%s: its state file has %zu bytes, more than files of this program may have (ulimit -f)", name,
                         sizeof(struct vgc_state));
-    /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. */
-    if (!vgc_file_resize(device->state_file, sizeof(struct vgc_state)))
+    /* Growing is idempotent, and a zeroed file is a valid "nothing is up": no lock needed. A larger one is another
+     * driver's, who may have it mapped. */
+    uint64_t bytes;
+    if (!vgc_file_size(device->state_file, &bytes) ||
+        (bytes < sizeof(struct vgc_state) && !vgc_file_resize(device->state_file, sizeof(struct vgc_state))))
         return vgc_fail_errno("cannot size the state file of %s", name);
     device->state = vgc_file_map(device->state_file, 0, sizeof(struct vgc_state), true);
     return device->state == NULL ? vgc_fail_errno("cannot map the state file of %s", name) : VGC_OK;
@@ -105,8 +115,33 @@ static bool is_current(struct vgc_device *device)
            device->transport->ops->is_running(device->transport, &device->layout);
 }
 
+/* Locks are all that is known of the clients of a driver of another version: they are the same in all. */
+static int refuse_if_others(struct vgc_device *device)
+{
+    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
+        if (is_locked(device->state_file, client))
+            return vgc_fail(VGC_INCOMPATIBLE,
+                            "%s is in use by a driver of another version (its state file begins with %016llx, this "
+                            "driver's with %016llx): end the processes that use it, then open the device again",
+                            device->transport->name, (unsigned long long)device->state->magic,
+                            (unsigned long long)STATE_MAGIC);
+    return VGC_OK;
+}
+
 static int refuse_if_in_use(struct vgc_device *device)
 {
+    const struct vgc_state *state = device->state;
+    if (state->magic != 0 && (state->magic != STATE_MAGIC || state->fingerprint != VGC_WIRE_FINGERPRINT))
+        return refuse_if_others(device);
+    for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++) {
+        const struct vgc_client *other = &state->clients[client];
+        if (other->in_use != 0 && vgc_state_is_alive(device, client) &&
+            strcmp(state->region_name, device->transport->region_name) != 0)
+            return vgc_fail(VGC_INCOMPATIBLE,
+                            "process %u uses %s with the region at %s, not at %s: end that process, then open the "
+                            "device again",
+                            other->pid, device->transport->name, state->region_name, device->transport->region_name);
+    }
     for (uint32_t client = 0; client < VGC_MAX_CLIENTS; client++)
         if (device->state->clients[client].in_use != 0 && vgc_state_is_alive(device, client))
             return vgc_fail(VGC_DEVICE_LOST,
@@ -136,10 +171,45 @@ static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
     *header = (struct vgc_region_header){VGC_REGION_MAGIC, cookie};
     vgc_boot_id(state->boot_id, sizeof(state->boot_id));
     state->layout = device->layout;
+    memcpy(state->region_name, device->transport->region_name, sizeof(state->region_name));
     state->fingerprint = VGC_WIRE_FINGERPRINT;
     state->cookie = cookie;
     state->magic = STATE_MAGIC;
     return VGC_OK;
+}
+
+/* The name in a state of this driver's and this boot, which may change meanwhile; false: it is none. */
+static bool copy_region_name(const struct vgc_state *state, char name[VGC_PCI_ADDRESS_LEN])
+{
+    char boot_id[sizeof(state->boot_id)];
+    vgc_boot_id(boot_id, sizeof(boot_id));
+    if (state->magic != STATE_MAGIC || memcmp(boot_id, state->boot_id, sizeof(boot_id)) != 0)
+        return false;
+    memcpy(name, state->region_name, VGC_PCI_ADDRESS_LEN - 1);
+    name[VGC_PCI_ADDRESS_LEN - 1] = '\0';
+    return strchr(name, '/') == NULL;
+}
+
+bool vgc_state_region(const char *state_dir, const char *name, char *region_name)
+{
+    char path[512];
+    uint64_t bytes;
+    if (snprintf(path, sizeof(path), "%s/%s.state", state_dir, name) >= (int)sizeof(path))
+        return false;
+    vgc_handle file = vgc_file_open(path, VGC_FILE_CHANGE);
+    if (file == VGC_NO_HANDLE)
+        return false;
+    struct vgc_state *state = NULL;
+    if (vgc_file_size(file, &bytes) && bytes >= sizeof(*state))
+        state = vgc_file_map(file, 0, sizeof(*state), false);
+    bool is_used = false;
+    if (state != NULL && copy_region_name(state, region_name))
+        for (uint32_t client = 0; client < VGC_MAX_CLIENTS && !is_used; client++)
+            is_used = is_locked(file, client);
+    if (state != NULL)
+        vgc_unmap(state, sizeof(*state));
+    vgc_file_close(file);
+    return is_used;
 }
 
 static int take_client(struct vgc_device *device)

@@ -147,6 +147,11 @@ int vgc_virtio_map_dax(struct virtio_pci *pci, const char *name, uint64_t bytes)
  * VGC_NO_DEVICE: it may be one of several. */
 int vgc_virtio_find_dax(uint64_t bytes, const char *bar_address, char *name);
 
+/* Has it the size of a region? */
+bool vgc_virtio_region_fits(const char *region_address, uint64_t bytes);
+/* Does the memory of an ivshmem function begin with zeroes, or with the header of a region? */
+bool vgc_virtio_bar_begins_as_region(const char *address);
+
 /* ---- virtio_function.c: one PCI function ---------------------------------------------------- */
 
 /* One of our devices, bound to UIO, its areas mapped; without its region. VGC_NO_DEVICE if it is not ours. */

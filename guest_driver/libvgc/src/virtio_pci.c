@@ -48,11 +48,24 @@ static int region_size_of(const char *address, const char *state_dir, uint64_t *
     return result;
 }
 
-/* Devices and ivshmem functions of one size belong together in address order: the n-th to the n-th. */
+/* Do processes use one of these devices, other than `address`, with this region? */
+static bool is_taken(const char *state_dir, const struct vgc_pci_id *ours, size_t count, const char *address,
+                     const char *region_address)
+{
+    char used[VGC_PCI_ADDRESS_LEN];
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(ours[i].address, address) != 0 && vgc_state_region(state_dir, ours[i].address, used) &&
+            strcmp(used, region_address) == 0)
+            return true;
+    return false;
+}
+
+/* Devices and ivshmem functions of one size belong together in address order, the n-th to the n-th, unless that one is
+ * in use by another device. */
 static int find_region(const char *address, const char *state_dir, uint64_t bytes, char *region_address)
 {
     struct vgc_pci_id ours[MAX_FUNCTIONS], shared[MAX_FUNCTIONS];
-    size_t num_ours, num_shared, rank = 0;
+    size_t num_ours, num_shared, rank = 0, fitting = 0;
     int result = find_ours(state_dir, ours, &num_ours);
     for (size_t i = 0; i < num_ours && result == VGC_OK && strcmp(ours[i].address, address) != 0; i++) {
         uint64_t other;
@@ -63,14 +76,16 @@ static int find_region(const char *address, const char *state_dir, uint64_t byte
         result = vgc_pci_find(VENDOR_REDHAT, DEVICE_IVSHMEM, shared, MAX_FUNCTIONS, &num_shared);
     if (result != VGC_OK)
         return result;
-    for (size_t i = 0; i < num_shared; i++) {
-        uint64_t base, size;
-        if (vgc_pci_bar(shared[i].address, 2, &base, &size) != VGC_OK || size != bytes)
-            continue;
-        if (rank-- == 0) {
-            memcpy(region_address, shared[i].address, VGC_PCI_ADDRESS_LEN);
-            return VGC_OK;
-        }
+    for (size_t i = 0; i < num_shared; i++)
+        if (vgc_virtio_region_fits(shared[i].address, bytes))
+            shared[fitting++] = shared[i];
+    size_t chosen = rank;
+    for (size_t i = 0;
+         i < fitting && rank < fitting && is_taken(state_dir, ours, num_ours, address, shared[chosen].address); i++)
+        chosen = i;
+    if (chosen < fitting) {
+        memcpy(region_address, shared[chosen].address, VGC_PCI_ADDRESS_LEN);
+        return VGC_OK;
     }
     return vgc_fail(
         VGC_NO_DEVICE,
@@ -102,10 +117,13 @@ static int pick_address(const struct vgc_options *options, char *address)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* The devdax that was made of the region's file, else the ivshmem function of it. */
+/* The one that others use, else the devdax that was made of the region's file, else the ivshmem function of it. */
 static int choose_region(struct virtio_pci *pci, uint64_t bytes, char *region_address)
 {
     char dax[VGC_PCI_ADDRESS_LEN];
+    if (vgc_state_region(pci->state_dir, pci->base.name, region_address) &&
+        vgc_virtio_region_fits(region_address, bytes))
+        return VGC_OK;
     int result = find_region(pci->base.name, pci->state_dir, bytes, region_address);
     if (result != VGC_OK && result != VGC_NO_DEVICE)
         return result;
@@ -141,6 +159,27 @@ static int set_up_function(struct virtio_pci *pci, const struct vgc_options *opt
     else if (result == VGC_OK)
         result = vgc_virtio_map_bar(pci, region_address);
     pci->base.interrupts = vgc_pci_uio(pci->base.name, pci->uio, sizeof(pci->uio));
+    return result;
+}
+
+int vgc_virtio_pci_other_regions(const struct vgc_options *options, const struct vgc_transport *tried,
+                                 char (*addresses)[VGC_PCI_ADDRESS_LEN], size_t room, size_t *count)
+{
+    struct vgc_pci_id ours[MAX_FUNCTIONS], shared[MAX_FUNCTIONS];
+    size_t num_ours, num_shared;
+    *count = 0;
+    if (options->region_address != NULL || tried->region_kind != VGC_REGION_BAR)
+        return VGC_OK;
+    int result = vgc_pci_find(VENDOR_REDHAT, DEVICE_OURS, ours, MAX_FUNCTIONS, &num_ours);
+    if (result == VGC_OK)
+        result = vgc_pci_find(VENDOR_REDHAT, DEVICE_IVSHMEM, shared, MAX_FUNCTIONS, &num_shared);
+    for (size_t i = 0; result == VGC_OK && i < num_shared && *count < room; i++) {
+        const char *address = shared[i].address;
+        if (strcmp(address, tried->region_name) != 0 && vgc_virtio_region_fits(address, tried->region_bytes) &&
+            !is_taken(vgc_state_dir(options), ours, num_ours, tried->name, address) &&
+            vgc_virtio_bar_begins_as_region(address))
+            memcpy(addresses[(*count)++], address, VGC_PCI_ADDRESS_LEN);
+    }
     return result;
 }
 

@@ -130,6 +130,26 @@ static bool dax_begins_as_region(const struct vgc_dax *dax)
     return does;
 }
 
+bool vgc_virtio_bar_begins_as_region(const char *address)
+{
+    void *pointer;
+    if (vgc_pci_command(address, COMMAND_MEMORY) != VGC_OK ||
+        vgc_pci_map(address, "resource2", VGC_REGION_HEADER_BYTES, &pointer) != VGC_OK)
+        return false;
+    bool does = begins_as_region(pointer);
+    vgc_unmap(pointer, VGC_REGION_HEADER_BYTES);
+    return does;
+}
+
+bool vgc_virtio_region_fits(const char *region_address, uint64_t bytes)
+{
+    struct vgc_dax dax;
+    uint64_t base, size;
+    if (vgc_virtio_is_dax(region_address))
+        return vgc_dax_named(region_address, &dax) == VGC_OK && dax.file_bytes == bytes;
+    return vgc_pci_bar(region_address, 2, &base, &size) == VGC_OK && size == bytes;
+}
+
 static void keep_ours(struct vgc_dax *found, size_t *count)
 {
     size_t kept = 0;
