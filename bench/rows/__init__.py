@@ -21,6 +21,7 @@ MODULES = (
     "start",
     "takeover",
     "guest",
+    "region_kinds",
     "choice",
     "cudart",
     "cublas",

@@ -29,11 +29,11 @@ FORGET: Final = "sync && echo 3 > /proc/sys/vm/drop_caches"
 """Leaves nothing in the guest's page cache."""
 
 
-def _build(folder: Path) -> Path:
-    """Builds the guest's program, statically with libvgc, so that it runs with any libraries of the guest."""
-    program = folder / "null"
+def build(source: Path, folder: Path) -> Path:
+    """Builds a guest's program, statically with libvgc, so that it runs with any libraries of the guest."""
+    program = folder / source.stem
     includes = [f"-I{path}" for path in (LIBVGC, build_vring.INCLUDE_DIR, NATIVE)]
-    sources = [PROGRAM, *sorted((LIBVGC / "src").glob("*.c")), *build_vring.SOURCES]
+    sources = [source, *sorted((LIBVGC / "src").glob("*.c")), *build_vring.SOURCES]
     flags = ["-O2", "-std=gnu11", "-static", "-pthread", "-D_GNU_SOURCE"]
     subprocess.run(["cc", *flags, *includes, "-o", str(program), *map(str, sources)], check=True)
     return program
@@ -47,7 +47,7 @@ def _guest(lab: Lab) -> Iterator[Guest]:
     """
     daemon = Vgcd(VmSettings("bench", extra={"engine": "null", "sandbox": "best-effort"}))
     with daemon, Guest(daemon.device("bench")) as guest:
-        guest.put(_build(lab.own_folder("guest")), IN_GUEST)
+        guest.put(build(PROGRAM, lab.own_folder("guest")), IN_GUEST)
         yield guest
 
 

@@ -1,5 +1,5 @@
-"""Regions that a guest sees as an NVDIMM in devdax mode, beside the ivshmem function or without one; and regions of several
-devices in the wrong order.
+"""Regions that a guest sees as an NVDIMM in devdax mode, beside the ivshmem function or without one; regions of huge pages;
+and regions of several devices in the wrong order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Final
 
 import pytest
 
+from tests import huge_pages
 from tests.vm.harness import CommandError, Guest
+from tests.vm.huge_device import HugeDevice
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools.machine import Device
 
@@ -110,6 +112,18 @@ def test_guest_without_an_ivshmem_function_computes_with_an_nvdimm() -> None:
         assert "no ivshmem-plain function" in refusal(guest, "vgc info"), "it begins with somebody's data"
         guest.run(python("import guest_driver as v; v.Device(region_address='dax0.0').close()"))
         assert guest.run(python(COMPUTES)).stdout.startswith("NVDIMM ")
+
+
+def test_guest_computes_with_a_region_of_huge_pages() -> None:
+    try:
+        with (
+            huge_pages.lent(REGION_BYTES // huge_pages.SIZE),
+            Vgcd(VmSettings("one", region_bytes=REGION_BYTES)) as vgcd,
+            Guest(HugeDevice.of(vgcd.device("one"))) as guest,
+        ):
+            assert guest.run(python(COMPUTES)).stdout == f"ivshmem {REGION_BYTES}\n"
+    except huge_pages.NoHugePagesError as error:
+        pytest.skip(str(error))
 
 
 def test_nvdimm_of_another_size_is_no_region() -> None:

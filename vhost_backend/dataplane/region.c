@@ -5,10 +5,12 @@
  */
 #include "internal.h"
 
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- SIGBUS ------------------------------------------------------------------------------------------------- */
@@ -18,6 +20,7 @@ enum { MAX_GUARDED = 256, PAGE = 4096, REGION_ALIGN = 1 << 30 }; /* 1 GiB: files
 struct guarded {
     _Atomic uintptr_t begin; /* 0: free */
     _Atomic uintptr_t end;
+    uintptr_t page; /* unit in which parts of it can be mapped anew, a power of two */
     atomic_bool *lost;
 };
 
@@ -28,8 +31,9 @@ static bool installed;
 
 static bool put_zeroes(const struct guarded *range, uintptr_t address)
 {
-    void *page = (void *)(address & ~(uintptr_t)(PAGE - 1));
-    if (mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    void *page = (void *)(address & ~(range->page - 1));
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    if (mmap(page, range->page, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
         return false;
     atomic_store(range->lost, true);
     return true;
@@ -71,7 +75,7 @@ int vgc_sigbus_install(void)
     return error;
 }
 
-static int guard(uint8_t *base, uint64_t size, atomic_bool *lost)
+static int guard(uint8_t *base, uint64_t size, uint64_t page, atomic_bool *lost)
 {
     int error = -ENOSPC;
     pthread_mutex_lock(&guarded_mutex);
@@ -79,6 +83,7 @@ static int guard(uint8_t *base, uint64_t size, atomic_bool *lost)
         if (atomic_load(&guarded[i].begin) != 0)
             continue;
         guarded[i].lost = lost;
+        guarded[i].page = page;
         atomic_store(&guarded[i].end, (uintptr_t)base + size);
         atomic_store(&guarded[i].begin, (uintptr_t)base);
         error = 0;
@@ -140,11 +145,21 @@ static struct vgc_mapping *free_mapping(struct vgc_dp *dp)
     return NULL;
 }
 
+/* Unit in which a file can be mapped: that of its huge pages, if it lies in them. */
+static uint64_t page_size(int fd)
+{
+    struct statfs system;
+    bool is_huge = fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC && system.f_bsize > PAGE &&
+                   (system.f_bsize & (system.f_bsize - 1)) == 0 && system.f_bsize <= REGION_ALIGN;
+    return is_huge ? (uint64_t)system.f_bsize : PAGE;
+}
+
 static int map_new(struct vgc_dp *dp, struct vgc_mapping *mapping, const struct vgc_dp_region *region,
                    const struct stat *file, char *why)
 {
-    uint64_t skip = region->offset % PAGE;
-    uint64_t length = (region->size + skip + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    uint64_t page = page_size(region->fd);
+    uint64_t skip = region->offset % page;
+    uint64_t length = (region->size + skip + page - 1) & ~(page - 1);
     uint64_t at = region->at != 0 ? region->at - skip : 0;
     uint8_t *base = vgc_arena_map(dp->engine, at, REGION_ALIGN, length, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd,
                                   (int64_t)(region->offset - skip));
@@ -152,7 +167,7 @@ static int map_new(struct vgc_dp *dp, struct vgc_mapping *mapping, const struct 
         return vgc_why(why, -errno, "cannot map a region of %lu bytes: %s", (unsigned long)region->size,
                        strerror(errno));
     madvise(base, length, MADV_DONTDUMP);
-    if (guard(base, length, &dp->region_lost) != 0) {
+    if (guard(base, length, page, &dp->region_lost) != 0) {
         vgc_arena_unmap(dp->engine, base, length);
         return vgc_why(why, -ENOSPC, "more than %d regions in one process", MAX_GUARDED);
     }
