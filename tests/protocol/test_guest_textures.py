@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import guest_driver as vgc
+from guest_driver._lib import check, ffi, lib
 from tests.fakes.guest import open_device
 from tests.protocol.guest_host import guest_host
 
@@ -137,3 +139,23 @@ def test_texels_that_do_not_exist_are_refused(dev: vgc.Device) -> None:
         dev.texture(array, edge="repeat")
     with pytest.raises(TypeError, match="name the texels' dtype"):
         dev.texture(dev.alloc(64))
+
+
+def test_boxes_of_this_process_are_copied_though_the_region_is_full(dev: vgc.Device) -> None:
+    texels = np.random.default_rng(0).random((60, 5000), np.float32)
+    back = np.zeros_like(texels)
+    row_bytes = texels.shape[1] * texels.itemsize
+    held: list[object] = []
+    for size in (1 << 20, 64 << 10, 256):
+        with suppress(vgc.ResourcesExhausted):
+            while True:
+                held.append(dev.region_buffer(size))
+    with dev.texture_array(texels.shape) as array:
+        there = ffi.new("struct vgc_side *", {"array": array.pointer})
+        for numbers, is_out in ((texels, False), (back, True)):
+            here = ffi.new("struct vgc_side *", {"host": ffi.cast("void *", numbers.ctypes.data), "pitch": row_bytes})
+            sides = (here, there) if is_out else (there, here)
+            check(lib.vgc_copy_box(array._handle.pointer, *sides, row_bytes, texels.shape[0], 1, 0, ffi.NULL))
+        assert np.array_equal(array.get(), texels)
+    assert np.array_equal(back, texels)
+    assert held

@@ -1,5 +1,6 @@
 /* Copies of boxes: in one request where the device reaches both sides. What lies elsewhere in this process is packed
  * into pieces of the region. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -134,11 +135,13 @@ static int finish_lane(const struct transfer *transfer, struct lanes *lanes, uin
     return result;
 }
 
-static int copy_in_lanes(const struct transfer *transfer, uint64_t size)
+/* *has_no_room: nothing was copied, as the region has no room for a small part. */
+static int copy_in_lanes(const struct transfer *transfer, uint64_t size, bool *has_no_room)
 {
     struct lanes lanes;
     struct part part = {0};
     int result = open_lanes(transfer, size, &lanes);
+    *has_no_room = result == VGC_RESOURCES_EXHAUSTED;
     if (result != VGC_OK)
         return result;
     uint32_t lane = 0;
@@ -182,15 +185,33 @@ static int copy_detached(const struct transfer *transfer, uint64_t size)
     return result;
 }
 
-/* ---- through device memory, where the device does not reach the region -------------------------- */
+/* ---- through device memory, where the device does not reach the region, or the region is full --- */
+
+/* Memory for packed bytes: of the region, if it has room, else of this process. */
+static int take_packed(struct vgc_device *device, uint64_t size, uint8_t **packed)
+{
+    int result = vgc_alloc_or_reap(device, size, packed);
+    if (result != VGC_RESOURCES_EXHAUSTED)
+        return result;
+    *packed = malloc(size);
+    return *packed != NULL ? VGC_OK : vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+}
+
+static void give_packed(struct vgc_device *device, uint8_t *packed)
+{
+    if (vgc_in_region(device, packed, 1))
+        (void)vgc_heap_free(device, packed);
+    else
+        free(packed);
+}
 
 static int copy_by_scratch(const struct transfer *transfer, uint64_t size)
 {
-    uint64_t scratch;
+    uint64_t scratch = 0;
     uint8_t *packed;
     uint64_t limit = VGC_MIN((uint64_t)PIECE_BYTES, size);
     struct part part = {0};
-    int result = vgc_alloc_or_reap(transfer->device, limit, &packed);
+    int result = take_packed(transfer->device, limit, &packed);
     if (result != VGC_OK)
         return result;
     result = vgc_alloc(transfer->device, limit, &scratch);
@@ -211,8 +232,9 @@ static int copy_by_scratch(const struct transfer *transfer, uint64_t size)
         more = advance(&transfer->box, &part);
     }
     if (result != VGC_NO_ANSWER)
-        (void)vgc_heap_free(transfer->device, packed);
-    (void)vgc_free(transfer->device, scratch);
+        give_packed(transfer->device, packed);
+    if (scratch != 0)
+        (void)vgc_free(transfer->device, scratch);
     return result;
 }
 
@@ -297,7 +319,9 @@ static int copy_staged(struct vgc_device *device, const struct vgc_side *dst, co
         if (result != VGC_RESOURCES_EXHAUSTED)
             return result;
     }
-    return copy_in_lanes(&transfer, size);
+    bool has_no_room;
+    int result = copy_in_lanes(&transfer, size, &has_no_room);
+    return has_no_room ? copy_by_scratch(&transfer, size) : result;
 }
 
 int vgc_copy_box(struct vgc_device *device, const struct vgc_side *dst, const struct vgc_side *src, uint32_t width,
