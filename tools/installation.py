@@ -75,6 +75,7 @@ ProtectSystem=strict
 ReadWritePaths=/run
 DevicePolicy=closed
 DeviceAllow=char-uio rw
+DeviceAllow=char-dax rw
 ProtectHome=read-only
 PrivateTmp=yes
 PrivateMounts=yes
