@@ -19,7 +19,7 @@ static const uint64_t ANSWERS_WITHIN_NS = 10 * VGC_NS_PER_S;
 
 struct bridge {
     struct vgc_transport base;
-    struct vgc_config *config; /* mapped, the other side writes all but the acknowledgement */
+    uint8_t *config; /* mapped, the other side writes all but the acknowledgement */
     vgc_handle sockets[VGC_MAX_QUEUES];
     atomic_bool broken[VGC_MAX_QUEUES]; /* the other side has closed it */
     uint16_t port;
@@ -72,14 +72,20 @@ static int read_config(struct vgc_transport *transport, struct vgc_config *confi
     return VGC_OK;
 }
 
+static uint32_t *config_word(struct vgc_transport *transport, size_t offset)
+{
+    return (uint32_t *)(void *)(bridge_of(transport)->config + offset);
+}
+
 static uint32_t read_allotment(struct vgc_transport *transport)
 {
-    return __atomic_load_n(&bridge_of(transport)->config->allotment, __ATOMIC_RELAXED);
+    return vgc_le32(__atomic_load_n(config_word(transport, offsetof(struct vgc_config, allotment)), __ATOMIC_RELAXED));
 }
 
 static void write_ack(struct vgc_transport *transport, uint32_t allotment)
 {
-    __atomic_store_n(&bridge_of(transport)->config->driver_ack, allotment, __ATOMIC_RELAXED);
+    uint32_t *word = config_word(transport, offsetof(struct vgc_config, driver_ack));
+    __atomic_store_n(word, vgc_le32(allotment), __ATOMIC_RELAXED);
 }
 
 static vgc_handle connect_queue(const struct bridge *bridge, uint32_t queue)
@@ -149,7 +155,7 @@ static void close_bridge(struct vgc_transport *transport)
     if (transport->region != NULL)
         vgc_unmap(transport->region, transport->region_bytes);
     if (bridge->config != NULL)
-        vgc_unmap(bridge->config, sizeof(*bridge->config));
+        vgc_unmap(bridge->config, sizeof(struct vgc_config));
     free(bridge);
 }
 
@@ -194,7 +200,7 @@ static int map_file(const char *path, const char *what, uint64_t at_least, uint6
 static int map_files(struct bridge *bridge, const struct description *given)
 {
     void *pointer = NULL;
-    uint64_t config_bytes = sizeof(*bridge->config);
+    uint64_t config_bytes = sizeof(struct vgc_config);
     int result = map_file(given->region, "the region", VGC_REGION_HEADER_BYTES, &bridge->base.region_bytes, &pointer);
     if (result != VGC_OK)
         return result;
