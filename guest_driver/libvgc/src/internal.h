@@ -150,8 +150,20 @@ void vgc_transport_place(struct vgc_transport *transport, uint64_t address);
 /* Folder for what the processes of this guest share about the device. */
 const char *vgc_state_dir(const struct vgc_options *options);
 /* Is it our magic, read in the wrong byte order? */
-bool vgc_is_swapped(uint32_t magic);
-int vgc_fail_swapped(uint32_t magic);
+static inline bool vgc_is_swapped(uint32_t magic)
+{
+    return magic == __builtin_bswap32(VGC_CONFIG_MAGIC);
+}
+
+static inline int vgc_fail_swapped(uint32_t magic)
+{
+    return vgc_fail(
+        VGC_INCOMPATIBLE,
+        "driver and device differ in byte order: the configuration's magic reads as 0x%08x, expected 0x%08x; "
+        "the device is little-endian on all machines, and this build of the driver does not convert",
+        magic, VGC_CONFIG_MAGIC);
+}
+
 /* A config whose magic, version, fingerprint or limits do not fit. */
 int vgc_check_config(const struct vgc_config *config);
 

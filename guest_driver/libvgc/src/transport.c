@@ -94,20 +94,6 @@ void vgc_transport_place(struct vgc_transport *transport, uint64_t address)
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-bool vgc_is_swapped(uint32_t magic)
-{
-    return magic == __builtin_bswap32(VGC_CONFIG_MAGIC);
-}
-
-int vgc_fail_swapped(uint32_t magic)
-{
-    return vgc_fail(
-        VGC_INCOMPATIBLE,
-        "driver and device differ in byte order: the configuration's magic reads as 0x%08x, expected 0x%08x; "
-        "the device is little-endian on all machines, and this build of the driver does not convert",
-        magic, VGC_CONFIG_MAGIC);
-}
-
 int vgc_check_config(const struct vgc_config *config)
 {
     if (vgc_is_swapped(config->magic))
