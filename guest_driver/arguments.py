@@ -233,11 +233,14 @@ def fill_buffer(arg: Any, value: In | Out | InOut) -> Any:
 
     :raise TypeError: it is no buffer that can be passed.
     """
-    if byte_order.is_swapped(getattr(value.data, "dtype", None)):
-        raise TypeError(
-            f"an array of {value.data.dtype}; kernels see little-endian numbers: allowed is dtype.newbyteorder('<')"
-        )
-    memory = buffer_of(value.data, writable=not isinstance(value, In))
+    data = value.data
+    if byte_order.is_swapped(getattr(data, "dtype", None)):
+        if not isinstance(value, In):
+            raise TypeError(
+                f"an array of {data.dtype} for output; kernels write little-endian numbers: allowed is dtype.newbyteorder('<')"
+            )
+        data = data.astype(byte_order.on_device(data.dtype))
+    memory = buffer_of(data, writable=not isinstance(value, In))
     arg.direction, arg.size, arg.data = direction(value), len(memory), ffi.cast("void *", memory)
     return memory
 

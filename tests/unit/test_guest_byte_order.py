@@ -10,7 +10,8 @@ import pytest
 
 import guest_driver as vgc
 from guest_driver import arguments
-from guest_driver.arguments import In, Out, Param, ParamKind
+from guest_driver._lib import ffi
+from guest_driver.arguments import In, InOut, Out, Param, ParamKind
 from tests.unit.guest_rig import dev, fake, link
 
 __all__ = ["dev", "fake", "link"]
@@ -54,10 +55,16 @@ def test_parts_of_complex_numbers_stay_in_place() -> None:
     assert arguments.pack(np.array(1 + 2j, ">c8")[()], Param(0, 8, ParamKind.OTHER)) == struct.pack("<2f", 1, 2)
 
 
-@pytest.mark.parametrize("wrapper", [In, Out])
-def test_buffer_of_the_other_order_is_refused(wrapper: Any) -> None:
-    """The device reads and writes it in place."""
-    with pytest.raises(TypeError, match=r"argument 0 of f: an array of >i4; kernels see little-endian numbers"):
+def test_input_of_the_other_order_is_converted() -> None:
+    (packed, keep) = arguments.pack_call("f", [Param(0, 8, ParamKind.POINTER)], [In(np.array([258, 3], ">i4"))])
+    assert packed[0].size == 8
+    assert bytes(ffi.buffer(keep[0])) == struct.pack("<2i", 258, 3)
+
+
+@pytest.mark.parametrize("wrapper", [InOut, Out])
+def test_output_of_the_other_order_is_refused(wrapper: Any) -> None:
+    """The device writes it in place."""
+    with pytest.raises(TypeError, match=r"argument 0 of f: an array of >i4 for output; kernels write little-endian"):
         arguments.pack_call("f", [Param(0, 8, ParamKind.POINTER)], [wrapper(np.zeros(4, ">i4"))])
 
 
