@@ -55,7 +55,7 @@ enum vgc_file_access {
     VGC_FILE_EXCLUSIVE, /* reads and writes a new one, which is its user's; EEXIST if it is there */
 };
 
-/* Not through a link; programs that this one starts do not have it. */
+/* On Linux not through a link, which anybody can make there. Programs that this one starts do not have it. */
 vgc_handle vgc_file_open(const char *path, enum vgc_file_access access);
 void vgc_file_close(vgc_handle file);
 bool vgc_file_size(vgc_handle file, uint64_t *bytes);
