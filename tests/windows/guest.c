@@ -1,6 +1,6 @@
 /* A guest's program for the tests on Windows, which also runs on Linux:
  *
- *     guest open | copy BYTES | hold | trips COUNT SPIN_NS | threads COUNT | processes
+ *     guest open | copy BYTES | hold | trips COUNT REST_US | threads COUNT | processes
  *
  * It writes a line for each step, and the name of what failed with the library's message. */
 #include <pthread.h>
@@ -84,14 +84,17 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Prints the median of `count` round trips. */
-static void trips(unsigned count, unsigned spin_ns)
+/* Prints the median of `count` round trips; with a rest before each, both sides sleep until they are woken. */
+static void trips(unsigned count, unsigned rest_us)
 {
+    const struct timespec rest = {0, 1000 * (long)rest_us};
     double *us = calloc(count + 1, sizeof(*us));
-    struct vgc_device *device = open_device_that_spins(spin_ns);
+    struct vgc_device *device = open_device_that_spins(rest_us != 0 ? 1 : 0);
     for (unsigned i = 0; i < count / 10; i++)
         must(vgc_nop(device, 0, NULL), "nop");
     for (unsigned i = 0; i < count; i++) {
+        if (rest_us != 0)
+            (void)nanosleep(&rest, NULL);
         double begin = now_us();
         must(vgc_nop(device, 0, NULL), "nop");
         us[i] = now_us() - begin;

@@ -258,12 +258,14 @@ static void use_region(const char *file)
     printf("%#llx %llu\n", (unsigned long long)base, (unsigned long long)size);
     show(vgc_pci_map("01-06.0", file, size, &pointer));
     printf("mode %d, %s, %u open\n", machine.cache_mode, pointer == memory ? "the memory" : "wrong", machine.open);
-    show(vgc_pci_map("01-06.0", file, size, &second));
-    printf("%s, %u open\n", second == NULL ? "none" : "wrong", machine.open);
+    show(vgc_pci_map("01-06.0", "resource2", size, &second));
     vgc_unmap(pointer, size);
+    printf("mode %d, %s, %u open\n", machine.cache_mode, second == pointer ? "shared" : "wrong", machine.open);
+    vgc_unmap(second, size);
     printf("mode %d, %u released, %u open\n", machine.cache_mode, machine.released, machine.open);
+    machine.cache_mode = 0; /* of a process */
     show(vgc_pci_map("01-06.0", file, size, &pointer));
-    vgc_unmap(pointer, size);
+    printf("%s, %u open\n", pointer == NULL ? "none" : "wrong", machine.open);
 }
 
 static void start_function(void)

@@ -46,8 +46,8 @@ enum { VGC_IVSHMEM_NONCACHED = 0, VGC_IVSHMEM_CACHED = 1 }; /* IVSHMEM_CACHE_* *
 
 /* Where the shared memory is in the guest's address space, and how large. */
 int vgc_ivshmem_place(const struct vgc_pnp_device *device, const char *address, uint64_t *base, uint64_t *size);
-/* Maps the shared memory. The driver allows one mapping of a device, over all processes; vgc_ivshmem_release() ends it.
- */
+/* Maps the shared memory. The driver allows one mapping of a device, over all processes: who wants it in this process
+ * shares it, however it is cached. vgc_ivshmem_release() ends it. */
 int vgc_ivshmem_map(const struct vgc_pnp_device *device, const char *address, uint8_t cache_mode, uint64_t size,
                     void **pointer);
 bool vgc_ivshmem_release(void *pointer); /* false: it is no such mapping */

@@ -24,10 +24,13 @@ struct mmap_answer { /* IVSHMEM_MMAP */
 
 _Static_assert(sizeof(struct mmap_config) == 1 && sizeof(struct mmap_answer) == 32, "as the driver wants them");
 
-struct mapping {
+struct mapping { /* of a device in this process, shared by all who want it here */
     struct mapping *next;
+    DWORD instance;
+    HANDLE handle;
     void *pointer;
-    HANDLE device;
+    uint64_t size;
+    unsigned users;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -73,60 +76,89 @@ int vgc_ivshmem_place(const struct vgc_pnp_device *device, const char *address, 
                                        (unsigned long long)*size, address);
 }
 
-/* Has the mapping released when it is unmapped. Takes over the handle. */
-static int keep(void *pointer, HANDLE handle)
+static int ask_mapping(const struct vgc_pnp_device *device, const char *address, uint8_t cache_mode,
+                       struct mapping *mapping)
+{
+    const struct mmap_config config = {.cache_mode = cache_mode};
+    struct mmap_answer answer = {.pointer = NULL};
+    int result = open_device(device, address, &mapping->handle);
+    if (result != VGC_OK)
+        return result;
+    if (vgc_pnp_ask(mapping->handle, REQUEST_MMAP, &config, sizeof(config), &answer, sizeof(answer))) {
+        mapping->pointer = answer.pointer;
+        mapping->size = answer.size;
+        return VGC_OK;
+    }
+    (void)vgc_failed_with(GetLastError());
+    result = vgc_fail_errno("cannot map the memory of the ivshmem function %s; one process at a time can", address);
+    vgc_pnp->close(mapping->handle);
+    return result;
+}
+
+/* With the mutex held, as find() and end(). */
+static int add(const struct vgc_pnp_device *device, const char *address, uint8_t cache_mode, struct mapping **out)
 {
     struct mapping *mapping = calloc(1, sizeof(*mapping));
-    if (mapping == NULL) {
-        vgc_pnp->close(handle); /* which ends the mapping */
+    if (mapping == NULL)
         return vgc_fail(VGC_SYSTEM, "out of memory in the guest");
+    mapping->instance = device->instance;
+    int result = ask_mapping(device, address, cache_mode, mapping);
+    if (result != VGC_OK) {
+        free(mapping);
+        return result;
     }
-    (void)pthread_mutex_lock(&mutex);
-    *mapping = (struct mapping){.next = mappings, .pointer = pointer, .device = handle};
+    mapping->next = mappings;
     mappings = mapping;
-    (void)pthread_mutex_unlock(&mutex);
+    *out = mapping;
     return VGC_OK;
+}
+
+static struct mapping *find(DWORD instance)
+{
+    struct mapping *mapping = mappings;
+    while (mapping != NULL && mapping->instance != instance)
+        mapping = mapping->next;
+    return mapping;
+}
+
+static void end(struct mapping *mapping)
+{
+    struct mapping **at = &mappings;
+    while (*at != mapping)
+        at = &(*at)->next;
+    *at = mapping->next;
+    (void)vgc_pnp_ask(mapping->handle, RELEASE_MMAP, NULL, 0, NULL, 0);
+    vgc_pnp->close(mapping->handle);
+    free(mapping);
 }
 
 int vgc_ivshmem_map(const struct vgc_pnp_device *device, const char *address, uint8_t cache_mode, uint64_t size,
                     void **pointer)
 {
-    HANDLE handle;
-    const struct mmap_config config = {.cache_mode = cache_mode};
-    struct mmap_answer answer = {.pointer = NULL};
-    int result = open_device(device, address, &handle);
-    if (result != VGC_OK)
-        return result;
-    if (!vgc_pnp_ask(handle, REQUEST_MMAP, &config, sizeof(config), &answer, sizeof(answer))) {
-        (void)vgc_failed_with(GetLastError());
-        result = vgc_fail_errno("cannot map the memory of the ivshmem function %s; one process at a time can", address);
-    } else if (answer.size != size || answer.pointer == NULL) {
+    (void)pthread_mutex_lock(&mutex);
+    struct mapping *mapping = find(device->instance);
+    int result = mapping == NULL ? add(device, address, cache_mode, &mapping) : VGC_OK;
+    if (result == VGC_OK && (mapping->size != size || mapping->pointer == NULL))
         result = vgc_fail(VGC_SYSTEM, "the driver of the ivshmem function %s has mapped %llu bytes instead of %llu",
-                          address, (unsigned long long)answer.size, (unsigned long long)size);
+                          address, (unsigned long long)mapping->size, (unsigned long long)size);
+    if (result == VGC_OK) {
+        mapping->users++;
+        *pointer = mapping->pointer;
+    } else if (mapping != NULL && mapping->users == 0) {
+        end(mapping);
     }
-    if (result != VGC_OK) {
-        vgc_pnp->close(handle);
-        return result;
-    }
-    result = keep(answer.pointer, handle);
-    *pointer = result == VGC_OK ? answer.pointer : NULL;
+    (void)pthread_mutex_unlock(&mutex);
     return result;
 }
 
 bool vgc_ivshmem_release(void *pointer)
 {
     (void)pthread_mutex_lock(&mutex);
-    struct mapping **at = &mappings;
-    while (*at != NULL && (*at)->pointer != pointer)
-        at = &(*at)->next;
-    struct mapping *mapping = *at;
-    if (mapping != NULL)
-        *at = mapping->next;
+    struct mapping *mapping = mappings;
+    while (mapping != NULL && mapping->pointer != pointer)
+        mapping = mapping->next;
+    if (mapping != NULL && --mapping->users == 0)
+        end(mapping);
     (void)pthread_mutex_unlock(&mutex);
-    if (mapping == NULL)
-        return false;
-    (void)vgc_pnp_ask(mapping->device, RELEASE_MMAP, NULL, 0, NULL, 0);
-    vgc_pnp->close(mapping->device);
-    free(mapping);
-    return true;
+    return mapping != NULL;
 }
