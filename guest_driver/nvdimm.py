@@ -104,6 +104,12 @@ class Nvdimms:
                 f"allowed: at least {(RESERVED + ALIGN) // MIB} MiB"
             )
         self._load_modules()
+        (namespace,) = (one for one in self.namespaces() if one.name == namespace.name)  # with a disk that has come
+        if not namespace.disk and not overwrites:
+            raise InvalidArgument(
+                f"{namespace.name} has no disk in which its data could be looked for (it may belong to a BTT); allowed: one "
+                "that has; --overwrite destroys the data"
+            )
         if namespace.disk:
             self._check_disk(namespace, overwrites)
             _write(self._nd / "drivers/nd_pmem/unbind", namespace.name)
@@ -119,8 +125,9 @@ class Nvdimms:
         return made
 
     def _load_modules(self) -> None:
-        """Loads the kernel's drivers of devdaxes if they are not there."""
-        drivers = {"dax_pmem": self._nd / "drivers", "device_dax": self._dax.parent / "drivers"}
+        """Loads the kernel's drivers of NVDIMMs as disks and as devdaxes if they are not there."""
+        of_bus = self._nd / "drivers"
+        drivers = {"nd_pmem": of_bus, "dax_pmem": of_bus, "device_dax": self._dax.parent / "drivers"}
         for name, folder in drivers.items():
             if (folder / name).exists():
                 continue

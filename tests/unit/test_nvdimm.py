@@ -118,6 +118,15 @@ def test_namespace_without_its_disk_is_in_use(machine: Machine) -> None:
         machine.nvdimms.make_devdax(namespace)
 
 
+def test_namespace_whose_data_cannot_be_read_is_not_converted(machine: Machine) -> None:
+    namespace = machine.add(0, 8 * MIB)
+    (machine.sys / "devices/region0/namespace0.0/block/pmem0").rmdir()
+    with pytest.raises(InvalidArgument, match=r"namespace0\.0 has no disk in which its data could be looked for"):
+        machine.nvdimms.make_devdax(namespace)
+    with pytest.raises(SystemFailure, match=r"cannot write '2097152' to .*/dax0.1/align"):
+        machine.nvdimms.make_devdax(namespace, overwrites=True)
+
+
 def test_devdax_that_is_there_stays(machine: Machine) -> None:
     machine.add(0, 8 * MIB)
     machine.add_devdax(0)
