@@ -30,8 +30,6 @@ PACKAGES: Final = {
     "git": "lists the sources to check and to mirror",
     "gcc": "C extension modules",
     "g++": "C++ headers of the programs that the CPU engine compiles; baselines of the benchmarks",
-    "gcc-aarch64-linux-gnu": "the guest's library for guests of such machines",
-    "gcc-riscv64-linux-gnu": "the same",
     "libc6-dev": "C headers, of these programs too",
     "make": "built-in functions, guest's libraries",
     "gcc-mingw-w64-x86-64-posix": "guest's library for Windows",

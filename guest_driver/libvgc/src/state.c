@@ -178,7 +178,7 @@ static int bring_up(struct vgc_device *device, uint64_t deadline_ns)
     return VGC_OK;
 }
 
-/* The name in a state of this driver's and this boot, which may change meanwhile; false: it is none. */
+/* Copies the region's name of a state, which may change meanwhile; false: another driver's, or another boot's. */
 static bool copy_region_name(const struct vgc_state *state, char name[VGC_PCI_ADDRESS_LEN])
 {
     char boot_id[sizeof(state->boot_id)];
