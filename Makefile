@@ -68,7 +68,15 @@ nightly: export VGC_SYSTEMD = 1
 nightly: export VGC_CLOUD = 1
 nightly: export VGC_FRONTENDS = 1
 nightly: HOURS := 4
-nightly: frameworks test ptx fuzz  ## as test, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
+nightly: frameworks test test-guests ptx fuzz  ## as test, test-guests, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
+
+# CUDA programs are left out: their libraries are written for x86-64.
+DRIVERS_TESTS := $(addprefix tests/vm/test_,$(addsuffix .py,boot control device_visible end_to_end guest_driver migration \
+	shadow shared_ram takeover worker_death))
+
+.PHONY: test-guests
+test-guests: image  ## the tests of the guest's driver, in emulated guests of another machine (MACHINE, default aarch64)
+	VGC_GUEST_MACHINE=$(or $(MACHINE),aarch64) $(PYTEST) $(SIDE_BY_SIDE) $(DRIVERS_TESTS)
 
 .PHONY: frameworks
 frameworks: build  ## install Triton, numba, tinygrad and PyCUDA (2 GB) for tests that run them or compile their kernels anew

@@ -96,6 +96,12 @@ int vgc_fail(int result, const char *format, ...)
     return result;
 }
 
+int vgc_fail_swapped(uint32_t magic)
+{
+    (void)magic;
+    return VGC_INCOMPATIBLE;
+}
+
 int vgc_fail_errno(const char *format, ...)
 {
     (void)format;

@@ -280,7 +280,7 @@ static void start_function(void)
     memcpy(&command, config_space + 4, sizeof(command));
     struct common_config *common = common_config();
     printf("status %#x, command %#x, queue %u at %#llx, %u open\n", common->device_status, command,
-           common->queue_select, (unsigned long long)common->queue_desc[0] | (uint64_t)common->queue_desc[1] << 32,
+           common->queue_select, (unsigned long long)common->queue_desc.low | (uint64_t)common->queue_desc.high << 32,
            machine.open);
 }
 

@@ -118,6 +118,15 @@ int vgc_fail_errno(const char *format, ...)
                     denied ? vgc_denied_hint : "");
 }
 
+int vgc_fail_swapped(uint32_t magic)
+{
+    return vgc_fail(
+        VGC_INCOMPATIBLE,
+        "driver and device differ in byte order: the configuration's magic reads as 0x%08x, expected 0x%08x; "
+        "the device is little-endian on all machines, and this build of the driver does not convert",
+        magic, VGC_CONFIG_MAGIC);
+}
+
 void vgc_set_log(const char *log, size_t len)
 {
     if (len + 1 > last_log_room) {

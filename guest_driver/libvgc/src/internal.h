@@ -55,6 +55,8 @@ enum {
 int vgc_fail(int result, const char *format, ...) __attribute__((format(VGC_PRINTF, 2, 3)));
 /* Adds the text of errno; VGC_NO_PERMISSION for EACCES and EPERM, else VGC_SYSTEM. */
 int vgc_fail_errno(const char *format, ...) __attribute__((format(VGC_PRINTF, 1, 2)));
+/* For a configuration whose magic is read in the wrong byte order. */
+int vgc_fail_swapped(uint32_t magic);
 void vgc_set_log(const char *log, size_t len);
 /* The moment `timeout_ns` from now, UINT64_MAX if that is beyond the clock. */
 uint64_t vgc_deadline(uint64_t timeout_ns);
@@ -153,15 +155,6 @@ const char *vgc_state_dir(const struct vgc_options *options);
 static inline bool vgc_is_swapped(uint32_t magic)
 {
     return magic == __builtin_bswap32(VGC_CONFIG_MAGIC);
-}
-
-static inline int vgc_fail_swapped(uint32_t magic)
-{
-    return vgc_fail(
-        VGC_INCOMPATIBLE,
-        "driver and device differ in byte order: the configuration's magic reads as 0x%08x, expected 0x%08x; "
-        "the device is little-endian on all machines, and this build of the driver does not convert",
-        magic, VGC_CONFIG_MAGIC);
 }
 
 /* A config whose magic, version, fingerprint or limits do not fit. */
