@@ -319,6 +319,33 @@ dev.close()
     assert not fake.contexts
 
 
+def test_forked_child_takes_nothing_of_the_region(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
+    """It would be the parent's, and nobody would give it back."""
+    script = f"""
+import os
+memory, data = dev.alloc(1 << 20), bytes(1 << 20)
+before = open({str(tmp_path / "vm.state")!r}, 'rb').read()
+pid = os.fork()
+if pid == 0:
+    for copy in (lambda: memory.write(data), memory.read):
+        try:
+            copy()
+        except vgc.InvalidArgument as error:
+            if 'fork' in str(error):
+                continue
+        os._exit(1)
+    os._exit(42)
+say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+say(open({str(tmp_path / "vm.state")!r}, 'rb').read() == before)
+dev.close()
+"""
+    with GuestProcess(link, tmp_path, script) as process:
+        process.expect("42")
+        process.expect("True")
+        assert process.wait() == 0
+    assert not fake.contexts
+
+
 def test_forked_child_gives_nothing_of_its_parent_back(link: GuestLink, fake: FakeDevice, tmp_path: Path) -> None:
     """The region's pages are shared: others, or the parent itself, would get those that the child frees."""
     script = """

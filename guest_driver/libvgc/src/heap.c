@@ -94,8 +94,12 @@ int vgc_heap_alloc(struct vgc_device *device, uint64_t size, uint8_t **pointer)
     uint64_t rounded = (VGC_MAX(size, 1) + VGC_HEAP_ALIGN - 1) & ~(uint64_t)(VGC_HEAP_ALIGN - 1);
     if (size > device->transport->region_bytes)
         rounded = size; /* cannot be had; avoids the wrap of huge sizes */
+    int result =
+        vgc_check_process(device); /* a fork would take chunks in the parent's name, and never give them back */
+    if (result != VGC_OK)
+        return result;
     pthread_mutex_lock(&device->heap_mutex);
-    int result = alloc_locked(device, rounded, pointer);
+    result = alloc_locked(device, rounded, pointer);
     pthread_mutex_unlock(&device->heap_mutex);
     if (result == VGC_RESOURCES_EXHAUSTED)
         return vgc_fail(VGC_RESOURCES_EXHAUSTED,

@@ -3,11 +3,19 @@
 
 #include "internal.h"
 
+int vgc_check_process(const struct vgc_device *device)
+{
+    if (device->process == vgc_process())
+        return VGC_OK;
+    return vgc_fail(VGC_INVALID_ARGUMENT, "this device was opened by process %d: a fork must open the device itself",
+                    device->pid);
+}
+
 int vgc_check_usable(struct vgc_device *device)
 {
-    if (device->process != vgc_process())
-        return vgc_fail(VGC_INVALID_ARGUMENT,
-                        "this device was opened by process %d: a fork must open the device itself", device->pid);
+    int result = vgc_check_process(device);
+    if (result != VGC_OK)
+        return result;
     if (atomic_load_explicit(&device->lost, memory_order_relaxed))
         return vgc_fail(VGC_DEVICE_LOST,
                         "the host replaced the worker of this VM: device memory and programs are gone; "
