@@ -119,10 +119,12 @@ def test_bridge_that_does_not_take_a_queue_is_named(guest: Bridge, monkeypatch: 
     [
         ({"name": "a/b"}, "a name without '/'"),
         ({"name": ""}, "a name without '/'"),
+        ({"name": 64 * "v"}, "a name of 64 bytes; allowed: 1 to 63"),
         ({"queues": "99999"}, "99999 queues of 64 entries"),
         ({"ring": "0"}, "2 queues of 0 entries"),
         ({"port": "0"}, "port 0; allowed: 1 to 65535"),
         ({"gpa": "-1"}, "gpa=-1 is no number"),
+        ({"gpa": " -1"}, "gpa= -1 is no number"),
         ({"gpa": "99999999999999999999"}, "is no number"),
         ({"region": "/dev/null"}, "the region /dev/null has 0 bytes; at least 4096"),
         ({"colour": "red"}, "unknown key 'colour'"),

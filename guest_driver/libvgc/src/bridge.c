@@ -215,6 +215,9 @@ static int check(const struct description *given)
 {
     if (given->name == NULL || given->name[0] == '\0' || strpbrk(given->name, "/\\:") != NULL)
         return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_BRIDGE: a name without '/', '\\' and ':' is needed");
+    if (strlen(given->name) >= sizeof(((struct vgc_transport *)NULL)->name)) /* cut off, two would share a state file */
+        return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_BRIDGE: a name of %zu bytes; allowed: 1 to %zu", strlen(given->name),
+                        sizeof(((struct vgc_transport *)NULL)->name) - 1);
     if (given->region == NULL || given->config == NULL)
         return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_BRIDGE: 'region' and 'config' are needed, the paths of files");
     if (given->num_queues == 0 || given->num_queues > VGC_MAX_QUEUES || given->ring_size == 0 ||
@@ -265,7 +268,7 @@ static int parse_number(const char *key, const char *text, uint64_t *number)
     char *end;
     errno = 0;
     *number = strtoull(text, &end, 0);
-    if (end != text && *end == '\0' && errno == 0 && text[0] != '-')
+    if (*end == '\0' && errno == 0 && text[0] >= '0' && text[0] <= '9')
         return VGC_OK;
     return vgc_fail(VGC_INVALID_ARGUMENT, "VGC_BRIDGE: %s=%s is no number", key, text);
 }
