@@ -140,6 +140,35 @@ def test_error_without_a_device_names_what_was_searched(monkeypatch: pytest.Monk
         vgc.Device()
 
 
+# ---- the state file ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("fake")
+def test_state_file_of_another_user_is_refused(link: GuestLink, tmp_path: Path) -> None:
+    """Members of a group may write into the folder, and would lead root's processes to regions of their choice."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    state = tmp_path / "vm.state"
+    state.touch()
+    os.chown(state, 12345, 12345)
+    with pytest.raises(vgc.NoPermission, match=r"vm\.state was made by another user.*Remove it"):
+        open_device(link, tmp_path)
+    assert state.stat().st_size == 0
+    os.chown(tmp_path, 12345, 12345)
+    open_device(link, tmp_path).close()
+
+
+@pytest.mark.usefixtures("fake")
+def test_state_file_that_is_also_a_file_elsewhere_is_refused(link: GuestLink, tmp_path: Path) -> None:
+    precious, folder = tmp_path / "precious", tmp_path / "state"
+    precious.write_bytes(b"data")
+    folder.mkdir()
+    (folder / "vm.state").hardlink_to(precious)
+    with pytest.raises(vgc.NoPermission, match="has a second name"):
+        open_device(link, folder)
+    assert precious.read_bytes() == b"data"
+
+
 # ---- processes -----------------------------------------------------------------------------------
 
 

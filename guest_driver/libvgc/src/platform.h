@@ -58,6 +58,8 @@ enum vgc_file_access {
 /* On Linux not through a link, which anybody can make there. Programs that this one starts do not have it. */
 vgc_handle vgc_file_open(const char *path, enum vgc_file_access access);
 void vgc_file_close(vgc_handle file);
+/* Is it a file of its own that root, this user or the folder's owner has made? Others may write into a folder. */
+bool vgc_file_is_trusted(vgc_handle file, const char *folder);
 bool vgc_file_size(vgc_handle file, uint64_t *bytes);
 /* Gives a file so many bytes; new ones are zeros. May leave a larger file as it is. */
 bool vgc_file_resize(vgc_handle file, uint64_t bytes);

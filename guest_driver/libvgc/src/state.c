@@ -76,7 +76,17 @@ int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *fil
         return vgc_fail(VGC_NO_PERMISSION,
                         "%s cannot be written: a container needs %s of its machine, writable (docs/guest-machines.md)",
                         path, state_dir);
-    return *file == VGC_NO_HANDLE ? vgc_fail_errno("cannot open %s", path) : VGC_OK;
+    if (*file == VGC_NO_HANDLE)
+        return vgc_fail_errno("cannot open %s", path);
+    if (vgc_file_is_trusted(*file, state_dir))
+        return VGC_OK;
+    vgc_file_close(*file);
+    *file = VGC_NO_HANDLE;
+    return vgc_fail(
+        VGC_NO_PERMISSION,
+        "%s was made by another user, or has a second name; allowed: a file of root's, of this user's or of "
+        "the folder's owner. Remove it",
+        path);
 }
 
 static int open_file(struct vgc_device *device, const char *state_dir)
@@ -200,7 +210,7 @@ bool vgc_state_region(const char *state_dir, const char *name, char *region_name
     if (file == VGC_NO_HANDLE)
         return false;
     struct vgc_state *state = NULL;
-    if (vgc_file_size(file, &bytes) && bytes >= sizeof(*state))
+    if (vgc_file_is_trusted(file, state_dir) && vgc_file_size(file, &bytes) && bytes >= sizeof(*state))
         state = vgc_file_map(file, 0, sizeof(*state), false);
     bool is_used = false;
     if (state != NULL && copy_region_name(state, region_name))

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../internal.h"
+#include "owner.h"
 
 vgc_handle vgc_file_open(const char *path, enum vgc_file_access access)
 {
@@ -39,6 +40,24 @@ bool vgc_file_resize(vgc_handle file, uint64_t bytes)
 bool vgc_file_reserve(vgc_handle file, uint64_t offset, size_t bytes)
 {
     return posix_fallocate((int)file, (off_t)offset, (off_t)bytes) == 0;
+}
+
+/* ---- owners --------------------------------------------------------------------------------- */
+
+bool vgc_is_root(uid_t user)
+{
+    struct stat kernel;
+    return user == 0 || (stat("/proc/sys/kernel", &kernel) == 0 && user == kernel.st_uid);
+}
+
+/* A file with a second name may be one of another folder, which a link has brought here. */
+bool vgc_file_is_trusted(vgc_handle file, const char *folder)
+{
+    struct stat status, parent;
+    if (fstat((int)file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1)
+        return false;
+    return vgc_is_root(status.st_uid) || status.st_uid == geteuid() ||
+           (stat(folder, &parent) == 0 && status.st_uid == parent.st_uid);
 }
 
 /* ---- mappings ------------------------------------------------------------------------------- */

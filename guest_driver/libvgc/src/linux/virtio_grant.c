@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../virtio.h"
+#include "owner.h"
 
 enum { PATH_ROOM = 512 };
 
@@ -15,14 +16,6 @@ static int path_of(const char *state_dir, const char *name, const char *suffix, 
     if (snprintf(path, PATH_ROOM, "%s/%s.grant%s", state_dir, name, suffix) >= PATH_ROOM)
         return vgc_fail(VGC_INVALID_ARGUMENT, "the path of the state folder is too long: %s", state_dir);
     return VGC_OK;
-}
-
-/* Is the file of the machine's root? A container may have a namespace of users in which root of the machine is nobody,
- * and so are all others who are not in it; they are members of the group then, which is trusted as root is. */
-static bool is_of_root(const struct stat *info)
-{
-    struct stat kernel;
-    return info->st_uid == 0 || (stat("/proc/sys/kernel", &kernel) == 0 && info->st_uid == kernel.st_uid);
 }
 
 struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
@@ -35,7 +28,7 @@ struct vgc_grant *vgc_virtio_granted(const struct virtio_pci *pci)
     }
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool is_roots = fd >= 0 && fstat(fd, &info) == 0 && is_of_root(&info);
+    bool is_roots = fd >= 0 && fstat(fd, &info) == 0 && vgc_is_root(info.st_uid);
     bool is_whole = is_roots && read(fd, grant, sizeof(*grant)) == sizeof(*grant);
     if (fd >= 0)
         (void)close(fd);
