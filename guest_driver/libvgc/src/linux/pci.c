@@ -307,12 +307,16 @@ int vgc_pci_bind_uio(const char *address)
         result = unbind(address);
     if (result == VGC_OK)
         result = write_text("/sys/bus/pci/drivers_probe", address);
-    if (result != VGC_OK)
-        return result;
-    vgc_pci_driver(address, driver, sizeof(driver));
-    if (strcmp(driver, UIO_DRIVER) != 0)
-        return vgc_fail(VGC_SYSTEM, "%s did not bind to " UIO_DRIVER "; the kernel's log says why", address);
-    return VGC_OK;
+    if (result == VGC_OK)
+        vgc_pci_driver(address, driver, sizeof(driver));
+    if (result == VGC_OK && strcmp(driver, UIO_DRIVER) != 0)
+        result = vgc_fail(VGC_SYSTEM, "%s did not bind to " UIO_DRIVER "; the kernel's log says why", address);
+    int fd = result == VGC_OK ? -1 : open(path, O_WRONLY | O_CLOEXEC); /* or no other driver could have it again */
+    if (fd >= 0) {
+        (void)!write(fd, "\n", 1);
+        (void)close(fd);
+    }
+    return result;
 }
 
 vgc_handle vgc_pci_open_interrupt(const char *node)
