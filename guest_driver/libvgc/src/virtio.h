@@ -149,8 +149,8 @@ int vgc_virtio_find_dax(uint64_t bytes, const char *bar_address, char *name);
 
 /* Has it the size of a region? */
 bool vgc_virtio_region_fits(const char *region_address, uint64_t bytes);
-/* Does the memory of an ivshmem function begin with zeroes, or with the header of a region? */
-bool vgc_virtio_bar_begins_as_region(const char *address);
+/* Does the memory of an ivshmem function or a devdax begin with zeroes, or with the header of a region? */
+bool vgc_virtio_begins_as_region(const char *address);
 
 /* ---- virtio_function.c: one PCI function ---------------------------------------------------- */
 

@@ -5,11 +5,11 @@
 
 #include "virtio.h"
 
-enum { MAX_FUNCTIONS = 32 };
-
 #define VENDOR_REDHAT 0x1af4
 #define DEVICE_IVSHMEM 0x1110
 #define DEVICE_OURS (0x1040 + VGC_VIRTIO_ID)
+
+enum { MAX_FUNCTIONS = 32, MAX_LOOKED_AT = 256 };
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
@@ -33,6 +33,18 @@ static int find_ours(const char *state_dir, struct vgc_pci_id *ids, size_t *coun
         vgc_virtio_close(&pci->base);
     }
     return result;
+}
+
+static bool is_function(const char *address, uint16_t device)
+{
+    struct vgc_pci_id found[MAX_LOOKED_AT];
+    size_t count;
+    if (vgc_pci_find(VENDOR_REDHAT, device, found, MAX_LOOKED_AT, &count) != VGC_OK)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(found[i].address, address) == 0)
+            return true;
+    return false;
 }
 
 static int region_size_of(const char *address, const char *state_dir, uint64_t *bytes)
@@ -60,25 +72,56 @@ static bool is_taken(const char *state_dir, const struct vgc_pci_id *ours, size_
     return false;
 }
 
+/* Ranks of devices with regions of one size: how many come before `address`, and how many there are. One after it that
+ * cannot be opened counts, too. */
+static int count_peers(const struct vgc_pci_id *ours, size_t num_ours, const char *address, const char *state_dir,
+                       uint64_t bytes, size_t *rank, size_t *peers)
+{
+    bool is_before = true;
+    *rank = *peers = 0;
+    for (size_t i = 0; i < num_ours; i++) {
+        uint64_t other = bytes;
+        bool is_self = strcmp(ours[i].address, address) == 0;
+        is_before = is_before && !is_self;
+        int result = is_self ? VGC_OK : region_size_of(ours[i].address, state_dir, &other);
+        if (result != VGC_OK && is_before)
+            return result;
+        *rank += is_before && other == bytes ? 1 : 0;
+        *peers += other == bytes ? 1 : 0;
+    }
+    return VGC_OK;
+}
+
+/* Keeps the ivshmem functions of a region's size. If there are more of them than devices, some have other uses: then
+ * only those that hold a region or zeroes. */
+static size_t keep_fitting(struct vgc_pci_id *shared, size_t num_shared, uint64_t bytes, size_t peers)
+{
+    size_t fitting = 0, kept = 0;
+    for (size_t i = 0; i < num_shared; i++)
+        if (vgc_virtio_region_fits(shared[i].address, bytes))
+            shared[fitting++] = shared[i];
+    if (fitting <= peers)
+        return fitting;
+    for (size_t i = 0; i < fitting; i++)
+        if (vgc_virtio_begins_as_region(shared[i].address))
+            shared[kept++] = shared[i];
+    return kept;
+}
+
 /* Devices and ivshmem functions of one size belong together in address order, the n-th to the n-th, unless that one is
  * in use by another device. */
 static int find_region(const char *address, const char *state_dir, uint64_t bytes, char *region_address)
 {
     struct vgc_pci_id ours[MAX_FUNCTIONS], shared[MAX_FUNCTIONS];
-    size_t num_ours, num_shared, rank = 0, fitting = 0;
+    size_t num_ours, num_shared, rank, peers;
     int result = find_ours(state_dir, ours, &num_ours);
-    for (size_t i = 0; i < num_ours && result == VGC_OK && strcmp(ours[i].address, address) != 0; i++) {
-        uint64_t other;
-        result = region_size_of(ours[i].address, state_dir, &other);
-        rank += other == bytes ? 1 : 0;
-    }
+    if (result == VGC_OK)
+        result = count_peers(ours, num_ours, address, state_dir, bytes, &rank, &peers);
     if (result == VGC_OK)
         result = vgc_pci_find(VENDOR_REDHAT, DEVICE_IVSHMEM, shared, MAX_FUNCTIONS, &num_shared);
     if (result != VGC_OK)
         return result;
-    for (size_t i = 0; i < num_shared; i++)
-        if (vgc_virtio_region_fits(shared[i].address, bytes))
-            shared[fitting++] = shared[i];
+    size_t fitting = keep_fitting(shared, num_shared, bytes, peers);
     size_t chosen = rank;
     for (size_t i = 0;
          i < fitting && rank < fitting && is_taken(state_dir, ours, num_ours, address, shared[chosen].address); i++)
@@ -89,8 +132,8 @@ static int find_region(const char *address, const char *state_dir, uint64_t byte
     }
     return vgc_fail(
         VGC_NO_DEVICE,
-        "no ivshmem-plain function (1af4:1110) with the %llu MiB that %s names, and no NVDIMM in devdax mode: the "
-        "VM needs '-device ivshmem-plain,memdev=...' with the region's file",
+        "no ivshmem-plain function (1af4:1110) with the %llu MiB that %s names and no data of others, and no NVDIMM in "
+        "devdax mode: the VM needs '-device ivshmem-plain,memdev=...' with the region's file",
         (unsigned long long)bytes >> 20, address);
 }
 
@@ -101,6 +144,10 @@ static int pick_address(const struct vgc_options *options, char *address)
     if (options->address != NULL) {
         if (snprintf(address, VGC_PCI_ADDRESS_LEN, "%s", options->address) >= VGC_PCI_ADDRESS_LEN)
             return vgc_fail(VGC_INVALID_ARGUMENT, "'%s' is no PCI address", options->address);
+        if (!is_function(address, DEVICE_OURS)) /* nor is anything of it touched */
+            return vgc_fail(VGC_NO_DEVICE,
+                            "no PCI function 1af4:%04x, as a virtio-gpu-compute device is, has the address %s",
+                            DEVICE_OURS, address);
         return VGC_OK;
     }
     int result = find_ours(vgc_state_dir(options), ours, &count);
@@ -117,12 +164,24 @@ static int pick_address(const struct vgc_options *options, char *address)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+/* The region with which others use the device. They may be of a group that can write to the state file: what it names
+ * is taken only if it could have been found, too. */
+static bool find_used_region(const struct virtio_pci *pci, uint64_t bytes, char *region_address)
+{
+    struct vgc_pci_id ours[MAX_FUNCTIONS];
+    size_t count;
+    return vgc_state_region(pci->state_dir, pci->base.name, region_address) &&
+           (vgc_virtio_is_dax(region_address) || is_function(region_address, DEVICE_IVSHMEM)) &&
+           vgc_virtio_region_fits(region_address, bytes) && vgc_virtio_begins_as_region(region_address) &&
+           vgc_pci_find(VENDOR_REDHAT, DEVICE_OURS, ours, MAX_FUNCTIONS, &count) == VGC_OK &&
+           !is_taken(pci->state_dir, ours, count, pci->base.name, region_address);
+}
+
 /* The one that others use, else the devdax that was made of the region's file, else the ivshmem function of it. */
 static int choose_region(struct virtio_pci *pci, uint64_t bytes, char *region_address)
 {
     char dax[VGC_PCI_ADDRESS_LEN];
-    if (vgc_state_region(pci->state_dir, pci->base.name, region_address) &&
-        vgc_virtio_region_fits(region_address, bytes))
+    if (find_used_region(pci, bytes, region_address))
         return VGC_OK;
     int result = find_region(pci->base.name, pci->state_dir, bytes, region_address);
     if (result != VGC_OK && result != VGC_NO_DEVICE)
@@ -156,6 +215,9 @@ static int set_up_function(struct virtio_pci *pci, const struct vgc_options *opt
         result = choose_region(pci, config.region_size, region_address);
     if (result == VGC_OK && vgc_virtio_is_dax(region_address))
         result = vgc_virtio_map_dax(pci, region_address, config.region_size);
+    else if (result == VGC_OK && !is_function(region_address, DEVICE_IVSHMEM))
+        result = vgc_fail(VGC_NO_DEVICE, "%s cannot be a region: it is no ivshmem function (1af4:1110), nor a devdax",
+                          region_address);
     else if (result == VGC_OK)
         result = vgc_virtio_map_bar(pci, region_address);
     pci->base.interrupts = vgc_pci_uio(pci->base.name, pci->uio, sizeof(pci->uio));
@@ -177,7 +239,7 @@ int vgc_virtio_pci_other_regions(const struct vgc_options *options, const struct
         const char *address = shared[i].address;
         if (strcmp(address, tried->region_name) != 0 && vgc_virtio_region_fits(address, tried->region_bytes) &&
             !is_taken(vgc_state_dir(options), ours, num_ours, tried->name, address) &&
-            vgc_virtio_bar_begins_as_region(address))
+            vgc_virtio_begins_as_region(address))
             memcpy(addresses[(*count)++], address, VGC_PCI_ADDRESS_LEN);
     }
     return result;

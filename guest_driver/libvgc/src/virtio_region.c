@@ -130,9 +130,12 @@ static bool dax_begins_as_region(const struct vgc_dax *dax)
     return does;
 }
 
-bool vgc_virtio_bar_begins_as_region(const char *address)
+bool vgc_virtio_begins_as_region(const char *address)
 {
+    struct vgc_dax dax;
     void *pointer;
+    if (vgc_virtio_is_dax(address))
+        return vgc_dax_named(address, &dax) == VGC_OK && dax_begins_as_region(&dax);
     if (vgc_pci_command(address, COMMAND_MEMORY) != VGC_OK ||
         vgc_pci_map(address, "resource2", VGC_REGION_HEADER_BYTES, &pointer) != VGC_OK)
         return false;
