@@ -7,6 +7,8 @@ import shutil
 import struct
 import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -111,8 +113,8 @@ class Nvdimms:
                 "that has; --overwrite destroys the data"
             )
         if namespace.disk:
-            self._check_disk(namespace, overwrites)
-            _write(self._nd / "drivers/nd_pmem/unbind", namespace.name)
+            with self._hold_disk(namespace, overwrites):
+                _write(self._nd / "drivers/nd_pmem/unbind", namespace.name)
         try:
             self._convert(namespace)
         except SystemFailure:
@@ -141,7 +143,9 @@ class Nvdimms:
     def _region(self, namespace: Namespace) -> Path:
         return (self._nd / "devices" / namespace.name).resolve().parent
 
-    def _check_disk(self, namespace: Namespace, overwrites: bool) -> None:
+    @contextmanager
+    def _hold_disk(self, namespace: Namespace, overwrites: bool) -> Iterator[None]:
+        """Holds a disk that is free, so that nobody can mount it until it is gone."""
         disk = self._dev / namespace.disk
         try:
             fd = os.open(disk, os.O_RDONLY | os.O_EXCL)  # which fails while it is mounted, or part of another device
@@ -154,6 +158,7 @@ class Nvdimms:
                 raise InvalidArgument(
                     f"{namespace.name}: {disk} has data; allowed: an NVDIMM of zeroes, or a region; --overwrite destroys the data"
                 )
+            yield
 
     def _convert(self, namespace: Namespace) -> None:
         seed = self._nd / "devices" / _text(self._region(namespace) / "dax_seed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,26 @@ def test_namespace_of_zeroes_or_a_region_may_be_converted(machine: Machine, cont
         machine.nvdimms.make_devdax(namespace)
     drivers = machine.sys / "bus/nd/drivers/nd_pmem"
     assert [(drivers / file).read_text() for file in ("unbind", "bind")] == ["namespace0.0\n"] * 2, "the disk is back"
+
+
+def test_disk_is_held_until_it_is_gone(machine: Machine) -> None:
+    """Else it could be mounted between the look at its data and its end."""
+    namespace = machine.add(0, 8 * MIB)
+    unbind = machine.sys / "bus/nd/drivers/nd_pmem/unbind"
+    os.mkfifo(unbind)
+    held: list[str] = []
+
+    def serve() -> None:
+        with unbind.open() as orders:  # the other side has opened it, too, and writes
+            held.extend(str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.exists())
+            assert orders.read() == "namespace0.0\n"
+
+    kernel = threading.Thread(target=serve, daemon=True)
+    kernel.start()
+    with pytest.raises(SystemFailure, match="align"):
+        machine.nvdimms.make_devdax(namespace)
+    kernel.join()
+    assert str(machine.dev / "pmem0") in held
 
 
 def test_namespace_that_is_too_small_is_refused(machine: Machine) -> None:
