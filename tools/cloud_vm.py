@@ -7,7 +7,10 @@ console and holds the project's packages. Changes to the image are dropped at th
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,11 @@ PACKAGES: Final = ("libvgc1", "python3-vgc", "vgc-guest")
 MOUNTED_AT: Final = "/media/vgc"
 INSTALL: Final = f"apt install {MOUNTED_AT}/*.deb"
 _QCOW: Final = b"QFI\xfb"
+_QCOW_BACKING: Final = struct.Struct(">8xQ")
+"""Begin of qcow2's header up to the offset of the backing file's name, which is 0 without such a file."""
+_QCOW_FEATURES: Final = struct.Struct(">72xQ")
+"""Begin of the header up to its incompatible features, which version 3 has."""
+_QCOW_EXTERNAL_DATA: Final = 1 << 2
 _BOOTABLE: Final = b"\x55\xaa"
 """End of a disk's first sector."""
 _MESSAGE: Final = f"""
@@ -92,10 +100,14 @@ def machine(disk: Path, seed: Path, *, has_network: bool = True) -> CloudMachine
 
 
 def _format(disk: Path) -> str:
-    """Format of an image by its contents."""
+    """Format of an image by its contents.
+
+    An image that names other files is refused: whoever made it would have the guest read any file of this machine.
+    """
     try:
-        with disk.open("rb") as file:
-            first = file.read(512)
+        with open(os.open(disk, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            first = file.read(512) if stat.S_ISREG(mode) or stat.S_ISBLK(mode) else b""
     except OSError as error:
         die(f"{disk}: {error.strerror}")
     kind = "qcow2" if first.startswith(_QCOW) else "raw" if first.endswith(_BOOTABLE) else None
@@ -104,7 +116,19 @@ def _format(disk: Path) -> str:
             f"{disk} is neither a disk image in qcow2 nor a raw one to boot",
             hint="such as Debian's generic cloud image",
         )
+    if kind == "qcow2" and _names_files(first):
+        die(
+            f"{disk} is an image over another file, which it names",
+            hint="`qemu-img convert -O qcow2` makes one of both, if you trust who made it",
+        )
     return kind
+
+
+def _names_files(header: bytes) -> bool:
+    header = header.ljust(_QCOW_FEATURES.size, b"\0")
+    is_version_2 = header[4:8] == b"\0\0\0\2"
+    features = 0 if is_version_2 else _QCOW_FEATURES.unpack_from(header)[0]
+    return bool(_QCOW_BACKING.unpack_from(header)[0] or features & _QCOW_EXTERNAL_DATA)
 
 
 def _escaped(path: Path) -> str:
