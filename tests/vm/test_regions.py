@@ -50,7 +50,7 @@ HOLD: Final = """
 import os, guest_driver as vgc
 with {what}:
     open("/root/open", "w").close()
-    open("/root/leave").close()
+    open("/root/leave").read()  # or its writer would be killed
 """
 
 
