@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import zipfile
@@ -12,7 +13,7 @@ from typing import Final
 import pytest
 
 from tests.limits import HANGS_AFTER_S
-from tests.ports.machines import MACHINES
+from tests.ports.machines import LIBVGC, MACHINES
 from tests.ports.old_glibc import old_glibc
 from tests.protocol.guest_host import GuestHost, guest_host
 from tools import guest_wheel
@@ -66,6 +67,21 @@ def test_wheel_of_the_guest_is_for_old_systems(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as files:
         library = Path(files.extract("guest_driver/libvgc/build/libvgc.so", tmp_path))
     assert newest_needed(library) <= OLDEST["x86_64"]
+
+
+def test_library_is_made_anew_by_another_compiler(tmp_path: Path) -> None:
+    """Else one of musl would stay where programs with glibc look for theirs."""
+    MACHINES["musl"].require()
+    make = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(LIBVGC), f"BUILD={tmp_path}", f"{tmp_path}/libvgc.so"]
+    library = tmp_path / "libvgc.so"
+    made = []
+    for compiler in ("musl-gcc", "gcc", "gcc"):
+        subprocess.run([*make, f"CC={compiler}"], check=True, timeout=HANGS_AFTER_S)
+        made.append((b"\0libc.so.6\0" in library.read_bytes(), library.stat().st_ino))
+    (of_musl, _), (of_glibc, first), (_, second) = made
+    assert not of_musl
+    assert of_glibc
+    assert first == second, "the same command has nothing to do"
 
 
 def test_other_c_library_is_refused() -> None:
