@@ -23,6 +23,8 @@ MODULES: Final = Path("/lib/modules")
 TOOLKITS: Final = (Path("/usr/local/cuda"), Path("/usr/local/lib/vgc/cuda"), Path("/usr/lib/vgc/cuda"))
 """Folders in which a CUDA toolkit may lie that is not on the path."""
 
+TOOLKIT_MACHINE: Final = "x86_64"
+"""The machine for which mynvcc and the libraries of CUDA programs are built, by its name in `platform.machine()`."""
 COMPILER_VARIABLE: Final = "MYNVCC_CLANG"
 OLDEST_CLANG: Final = 14
 NEWEST_CLANG: Final = 19
@@ -106,6 +108,9 @@ def cuda_programs(toolkits: Sequence[Path] = TOOLKITS) -> Finding:
     on_path = shutil.which("mynvcc")
     found = next((folder for folder in toolkits if (folder / "bin" / "mynvcc").exists()), None)
     if on_path is None and found is None:
+        if platform.machine() != TOOLKIT_MACHINE:
+            text = f"CUDA programs: none, as their compiler and libraries are for {TOOLKIT_MACHINE} alone"
+            return Finding(well=False, text=text, is_optional=True)
         hint = "make install-guest in the project's folder, or the package vgc-mynvcc"
         return Finding(well=False, text="CUDA programs: no mynvcc to compile them", hint=hint, is_optional=True)
     problem, hint = _problem_of_clang()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,11 @@ def toolkit(folders: Sequence[Path] = (*doctor.TOOLKITS, _BUILT)) -> Path:
         if (folder / _MARK).exists():
             return _nameable(folder)
     places = named or ", ".join(map(str, folders))
+    if named is None and platform.machine() != doctor.TOOLKIT_MACHINE:
+        raise InvalidArgument(
+            f"this toolkit's libraries are for {doctor.TOOLKIT_MACHINE} alone, and this machine is {platform.machine()}; "
+            "allowed here: programs of libvgc and of the Python package"
+        )
     raise InvalidArgument(
         f"this toolkit's {_MARK} is not in {places}: install it (make install-guest in the project's folder, or the package"
         " vgc-guest), or name the toolkit's folder in $VGC_TOOLKIT"

@@ -83,6 +83,11 @@ class Nvdimms:
                 if one.name == name:
                     return one
             raise NoDevice(f"{name}: no such namespace of an NVDIMM; this machine has: {shown}")
+        if not found:
+            raise NoDevice(
+                "this machine has no NVDIMM that its kernel shows (modules nfit, nd_pmem); QEMU gives it one with -device nvdimm "
+                "and the region's file"
+            )
         fitting = [one for one in found if one.size_bytes in region_sizes]
         if len(fitting) == 1:
             return fitting[0]

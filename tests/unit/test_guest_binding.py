@@ -376,6 +376,14 @@ def add_program(folder: Path, name: str, script: str = "exit 0") -> None:
     (folder / name).chmod(0o755)
 
 
+def test_doctor_of_another_machine_names_no_compiler_to_install(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    finding = str(doctor.cuda_programs([programs]))
+    assert finding == "[ -- ] CUDA programs: none, as their compiler and libraries are for x86_64 alone"
+
+
 def test_doctor_takes_a_vm_that_compiles_no_cuda_programs_for_well(programs: Path) -> None:
     finding = doctor.cuda_programs([programs])
     assert str(finding).startswith("[ -- ] CUDA programs: no mynvcc")

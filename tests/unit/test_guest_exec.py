@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,9 @@ def test_toolkit_is_looked_for(toolkit: Path, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv("VGC_TOOLKIT", raising=False)
     assert exec_command.toolkit([tmp_path / "none", toolkit]) == toolkit
     with pytest.raises(InvalidArgument, match="install it"):
+        exec_command.toolkit([tmp_path / "none"])
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(InvalidArgument, match="libraries are for x86_64 alone, and this machine is aarch64; allowed"):
         exec_command.toolkit([tmp_path / "none"])
     monkeypatch.setenv("VGC_TOOLKIT", str(toolkit))
     assert exec_command.toolkit([]) == toolkit

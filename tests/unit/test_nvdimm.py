@@ -61,6 +61,13 @@ def test_machine_without_nvdimms_has_none(tmp_path: Path) -> None:
     assert Nvdimms(tmp_path, tmp_path).namespaces() == []
 
 
+def test_machine_without_nvdimms_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        NoDevice, match=r"has no NVDIMM .*; QEMU gives it one with -device nvdimm and the region's file"
+    ):
+        Nvdimms(tmp_path, tmp_path).choose(None, {8 * MIB})
+
+
 def test_namespace_of_a_regions_size_is_chosen(machine: Machine) -> None:
     machine.add(0, 64 * MIB)
     fitting = machine.add(1, 8 * MIB)
