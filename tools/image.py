@@ -99,6 +99,8 @@ def _project_files(driver: installation.Built, *, development: bool) -> installa
     layer["opt/vgc/motd"] = GUEST_FILES / ("motd.dev" if development else "motd")
     if development:
         installed |= installation.development(layout, driver, nvcc=True)
+        if "bin/mynvcc" not in installed:
+            layer["opt/vgc/motd"] = _without("mynvcc", GUEST_FILES / "motd.dev")
         installed |= _host_libraries(layout)
         layer[TOOLKIT_LINK] = installation.Link(f"{layout.cuda}")
     layer |= {f"{PREFIX}/{name}": entry for name, entry in installed.items()}
@@ -106,6 +108,12 @@ def _project_files(driver: installation.Built, *, development: bool) -> installa
         if path.is_file() and "__pycache__" not in path.parts:
             layer[f"root/{path.relative_to(REPOSITORY)}"] = path
     return layer
+
+
+def _without(program: str, message: Path) -> bytes:
+    """A message of commands, a line each, without those of a program."""
+    lines = message.read_text().splitlines(keepends=True)
+    return "".join(line for line in lines if not line.lstrip().startswith(program)).encode()
 
 
 def _host_libraries(layout: installation.Layout) -> installation.Files:

@@ -78,11 +78,11 @@ def main() -> int:
     arguments = parser.parse_args()
     emulated = ARCHITECTURES[arguments.machine]
     if arguments.frameworks and emulated != X86_64:
-        die(f"the frameworks are installed for {X86_64.name} alone", hint="--frameworks or --machine, not both")
+        die(f"the frameworks are installed for {X86_64.name} alone", hint="FRAMEWORKS=1 or MACHINE, not both")
     development = arguments.development or arguments.frameworks
     if arguments.image is not None:
         if development or arguments.files or emulated != X86_64:
-            die("--image boots the image as it is", hint="without --development, --frameworks, --files and --machine")
+            die("--image boots the image as it is", hint="IMAGE without DEV, FRAMEWORKS, FILES and MACHINE")
         return boot_image(arguments.image)
     for path in arguments.files:
         if not path.exists():
