@@ -36,6 +36,7 @@ _BOOTABLE: Final = b"\x55\xaa"
 _MESSAGE: Final = f"""
   virtio-gpu-compute: the device is on PCI as 1af4:1066.
 
+    apt update
     {INSTALL}
     vgc info
     poweroff
