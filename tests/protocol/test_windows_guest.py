@@ -363,7 +363,10 @@ def test_other_bar_of_an_ivshmem_function_is_refused(windows: Wine, machine: Pat
             "UNSUPPORTED: the PCI function 00-04.1 has no driver through which programs can use it (its driver is '')",
         ),
         ("00-05.0", "UNSUPPORTED: the PCI function 00-05.0 has no driver through which programs can use it"),
-        ("0000:00:05.0", "NO_DEVICE: there is no PCI function 0000:00:05.0; addresses are bus, device and function"),
+        (
+            "0000:00:05.0",
+            "NO_DEVICE: no PCI function 1af4:1066, as a virtio-gpu-compute device is, has the address 0000:00:05.0",
+        ),
     ],
 )
 def test_function_that_programs_cannot_use_is_named(windows: Wine, machine: Path, address: str, words: str) -> None:

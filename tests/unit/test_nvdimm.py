@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from pathlib import Path
 
 import pytest
 
+from guest_driver import nvdimm
 from guest_driver.errors import InvalidArgument, NoDevice, SystemFailure
 from guest_driver.nvdimm import MIB, REGION_MAGIC, Namespace, Nvdimms
 
@@ -112,23 +111,20 @@ def test_namespace_of_zeroes_or_a_region_may_be_converted(machine: Machine, cont
     assert [(drivers / file).read_text() for file in ("unbind", "bind")] == ["namespace0.0\n"] * 2, "the disk is back"
 
 
-def test_disk_is_held_until_it_is_gone(machine: Machine) -> None:
+def test_disk_is_held_until_it_is_gone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it could be mounted between the look at its data and its end."""
     namespace = machine.add(0, 8 * MIB)
-    unbind = machine.sys / "bus/nd/drivers/nd_pmem/unbind"
-    os.mkfifo(unbind)
+    write = nvdimm._write
     held: list[str] = []
 
-    def serve() -> None:
-        with unbind.open() as orders:  # the other side has opened it, too, and writes
+    def watch(path: Path, text: str) -> None:
+        if path.name == "unbind":
             held.extend(str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.exists())
-            assert orders.read() == "namespace0.0\n"
+        write(path, text)
 
-    kernel = threading.Thread(target=serve, daemon=True)
-    kernel.start()
+    monkeypatch.setattr(nvdimm, "_write", watch)
     with pytest.raises(SystemFailure, match="align"):
         machine.nvdimms.make_devdax(namespace)
-    kernel.join()
     assert str(machine.dev / "pmem0") in held
 
 

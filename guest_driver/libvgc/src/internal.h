@@ -203,6 +203,7 @@ struct vgc_state {
     struct vgc_client clients[VGC_MAX_CLIENTS];
 };
 
+int vgc_check_process(const struct vgc_device *device); /* not forked */
 /* Opens the state file of a device, which it makes for its own user. */
 int vgc_state_open_file(const char *state_dir, const char *name, vgc_handle *file);
 /* The region with which processes of this guest use a device now; false: none does. `region_name` has room for
@@ -450,9 +451,8 @@ bool vgc_queue_pause(struct vgc_queue *queue, uint64_t *since_ns, uint64_t deadl
 
 /* ---- message.c: requests under construction ------------------------------------------------- */
 
-int vgc_check_process(const struct vgc_device *device); /* not forked */
-int vgc_check_usable(struct vgc_device *device);        /* neither that nor lost */
-int vgc_check_name(const char *name); /* of a function: neither empty nor too long; NULL counts as empty */
+int vgc_check_usable(struct vgc_device *device); /* neither forked nor lost */
+int vgc_check_name(const char *name);            /* of a function: neither empty nor too long; NULL counts as empty */
 /* VGC_DEVICE_LOST for something made before the last vgc_reset(). */
 int vgc_check_epoch(const struct vgc_device *device, uint32_t epoch, const char *what);
 

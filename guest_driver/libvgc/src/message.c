@@ -3,14 +3,6 @@
 
 #include "internal.h"
 
-int vgc_check_process(const struct vgc_device *device)
-{
-    if (device->process == vgc_process())
-        return VGC_OK;
-    return vgc_fail(VGC_INVALID_ARGUMENT, "this device was opened by process %d: a fork must open the device itself",
-                    device->pid);
-}
-
 int vgc_check_usable(struct vgc_device *device)
 {
     int result = vgc_check_process(device);

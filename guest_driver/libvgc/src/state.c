@@ -16,6 +16,14 @@ static const uint64_t STATE_MAGIC = 0x3265746174734756ull; /* "VGstate2" */
 
 _Static_assert(sizeof(struct vgc_state) == 3848, "another layout has another STATE_MAGIC, as it is another driver's");
 
+int vgc_check_process(const struct vgc_device *device)
+{
+    if (device->process == vgc_process())
+        return VGC_OK;
+    return vgc_fail(VGC_INVALID_ARGUMENT, "this device was opened by process %d: a fork must open the device itself",
+                    device->pid);
+}
+
 static bool is_locked(vgc_handle file, uint32_t client)
 {
     return vgc_file_is_locked(file, CLIENT_LOCKS_AT + client);
