@@ -67,6 +67,8 @@ nightly: export VGC_TAKEOVERS = 100
 nightly: export VGC_SYSTEMD = 1
 nightly: export VGC_CLOUD = 1
 nightly: export VGC_FRONTENDS = 1
+nightly: export VGC_RISCV64 = 1
+nightly: export VGC_NVDIMMS = 1
 nightly: HOURS := 4
 nightly: frameworks test test-guests ptx fuzz  ## as test, test-guests, ptx and fuzz, and tests that have run on sanitized code on ordinary code, too
 

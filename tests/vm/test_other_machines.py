@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,16 @@ from tools.common import REPOSITORY
 
 pytestmark = pytest.mark.vm
 
+NIGHTLY: Final = pytest.mark.skipif(
+    "VGC_RISCV64" not in os.environ, reason="takes minutes and an image of its own: VGC_RISCV64=1, as in `make nightly`"
+)
 CPUS: Final = 4
 LITMUS: Final = REPOSITORY / "tests" / "litmus"
 
 
-@pytest.fixture(scope="module", params=[AARCH64, RISCV64], ids=lambda machine: machine.name)
+@pytest.fixture(
+    scope="module", params=[AARCH64, pytest.param(RISCV64, marks=NIGHTLY)], ids=lambda machine: machine.name
+)
 def other(request: pytest.FixtureRequest) -> Iterator[Guest]:
     machine: Architecture = request.param
     with Vgcd(VmSettings("other")) as vgcd, Guest(vgcd.device("other"), architecture=machine, cpus=CPUS) as guest:

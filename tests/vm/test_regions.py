@@ -20,6 +20,9 @@ from tests.vm.huge_device import HugeDevice
 from tests.vm.vgcd import Vgcd, VmSettings
 from tools.machine import Device
 
+NIGHTLY: Final = pytest.mark.skipif(
+    "VGC_NVDIMMS" not in os.environ, reason="takes minutes: VGC_NVDIMMS=1, as in `make nightly`"
+)
 pytestmark = pytest.mark.vm
 
 REGION_BYTES: Final = 32 << 20
@@ -109,6 +112,7 @@ def test_nvdimm_of_the_regions_file_is_the_region_once_it_is_in_devdax_mode() ->
         )
 
 
+@NIGHTLY
 def test_guest_without_an_ivshmem_function_computes_with_an_nvdimm() -> None:
     with guest_with(ivshmem=False) as guest:
         guest.run(f"printf precious | dd of=/dev/pmem0 bs=1 seek={2 << 20} 2> /dev/null && sync")
@@ -133,6 +137,7 @@ def test_guest_computes_with_a_region_of_huge_pages() -> None:
         pytest.skip(str(error))
 
 
+@NIGHTLY
 def test_nvdimm_of_another_size_is_no_region() -> None:
     with guest_with(nvdimm_bytes=REGION_BYTES // 2) as guest:
         assert "0 NVDIMMs have the size of a region (32 MiB)" in refusal(guest, "vgc region --devdax")
