@@ -35,6 +35,7 @@ terabytes of address space and its system calls."""
 
 WITHOUT_OUR_C: Final = (
     "tests/unit/test_centre_*.py",
+    "tests/unit/test_cloud_vm.py",
     "tests/unit/test_control_config.py",
     "tests/unit/test_control_firmware*.py",
     "tests/unit/test_control_frames.py",
