@@ -13,7 +13,8 @@ import pytest
 
 from tests.fakes.guest import REPOSITORY
 from tests.limits import HANGS_AFTER_S
-from tools.common import BUILD, locked
+from tools.common import BUILD
+from tools.cross import make_libvgc
 
 LIBVGC: Final = REPOSITORY / "guest_driver" / "libvgc"
 WIRE: Final = REPOSITORY / "virtio_proto"
@@ -88,11 +89,7 @@ class Machine:
 
     def _make(self, suffix: str, *variables: str) -> Path:
         folder = BUILD / "ports" / f"{self.name}{suffix}"
-        argv = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(LIBVGC), "SANITIZE=", f"BUILD={folder}"]
-        argv += [f"CC={self.compiler}", f"AR={self.archiver}", *variables]
-        environment = os.environ | {"VGC_SANITIZE": ""}
-        with locked(BUILD / "ports" / f"{folder.name}.lock"):
-            subprocess.run(argv, check=True, timeout=HANGS_AFTER_S, env=environment)
+        make_libvgc(folder, self.compiler, self.archiver, "SANITIZE=", *variables)
         return folder
 
 

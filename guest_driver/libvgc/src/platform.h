@@ -137,7 +137,7 @@ bool vgc_pci_is_used(vgc_handle config); /* by another opening of it */
 int vgc_pci_release(const char *address, bool *was_virtio);
 /* Lets the kernel's drivers have it again. */
 void vgc_pci_give_back(const char *address);
-/* Gives the function to user space. */
+/* Gives a function that no driver has to user space. */
 int vgc_pci_bind_uio(const char *address);
 /* Name by which its interrupt is opened; false: it has none. */
 bool vgc_pci_uio(const char *address, char *node, size_t room);

@@ -303,8 +303,6 @@ int vgc_pci_bind_uio(const char *address)
                                        " (it is in the distribution's kernel package)");
     (void)snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", address);
     int result = write_text(path, UIO_DRIVER);
-    if (result == VGC_OK && driver[0] != '\0')
-        result = unbind(address);
     if (result == VGC_OK)
         result = write_text("/sys/bus/pci/drivers_probe", address);
     if (result == VGC_OK)
