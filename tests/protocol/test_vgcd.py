@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -524,11 +525,12 @@ def test_more_activated_sockets_than_vms_are_refused() -> None:
 def test_activated_sockets_go_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of VMs that are not there yet are kept for them, and the control API's port is told by its name."""
     with contextlib.ExitStack() as stack:
-        made = [
-            stack.enter_context(socket.socket(family)) for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_UNIX)
-        ]
-        numbers = sorted(sock.fileno() for sock in made)
-        assert numbers == list(range(numbers[0], numbers[0] + len(made)))
+        free = 1 + max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+        numbers = range(free, free + 3)
+        for number, family in zip(numbers, (socket.AF_UNIX, socket.AF_INET, socket.AF_UNIX), strict=True):
+            with socket.socket(family) as made:
+                moved = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, number)
+            assert stack.enter_context(socket.socket(fileno=moved)).fileno() == number
         monkeypatch.setattr(sockets, "FIRST_ACTIVATED_FD", numbers[0])
         environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3", "LISTEN_FDNAMES": "later:@control:a"}
         found = sockets.activated(environment, ["a"])
