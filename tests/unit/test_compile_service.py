@@ -137,6 +137,26 @@ def test_loop_goes_on_while_the_engine_looks_at_its_compiler(rig: Rig, monkeypat
     rig.run(test)
 
 
+def test_no_thread_is_started_for_a_program_that_was_asked_for_before(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe, threads = rig.describe, list[int]()
+
+    def look(*asked: Any) -> CompileJob:
+        threads.append(threading.get_ident())
+        return describe(*asked)
+
+    monkeypatch.setattr(rig, "describe", look)
+
+    async def test(service: CompileService) -> None:
+        for source in (b"one", b"one", b"two", b"one"):
+            assert take_image(await submit(service, source)) == source
+
+    rig.run(test)
+    here = threading.get_ident()
+    assert [thread == here for thread in threads] == [False, True, False, True]
+
+
 def test_program_of_another_domain_is_not_found(rig: Rig) -> None:
     async def test(service: CompileService) -> None:
         results = [await submit(service, b"program", vm) for vm in ("a", "stranger", "other", "stranger")]

@@ -8,6 +8,7 @@ Nothing here blocks the event loop: disk access and large digests run in threads
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,13 +31,17 @@ _T = TypeVar("_T")
 
 Describe = Callable[[Target, ProgramKind, bytes, tuple[str, ...]], CompileJob]
 """Asks the target's engine for the job that compiles a program: (target, kind, source, options) -> job. It is called in a
-thread, as the first call reads compiler and headers, which takes up to some seconds; the service makes one call at a time.
+thread, as the first call reads compiler and headers, which takes up to some seconds, and on the loop for a program that was
+asked for before. The service makes one call at a time.
 
 :raise DriverError: the engine does not compile it; the text goes to the guest.
 """
 
 _INLINE_BYTES: Final = 128 << 10
 """Size up to which reading and hashing takes less time than starting a thread."""
+
+_MAX_DESCRIBED: Final = 4096
+"""Programs of which the service knows that their engine has looked at all that it needs for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,36 @@ class _Flight:
         return True
 
 
+class _Engines:
+    """Asks engines for jobs without having the loop wait for what they read."""
+
+    def __init__(self, describe: Describe) -> None:
+        self._describe = describe
+        self._one_at_a_time = asyncio.Lock()
+        self._described: dict[bytes, None] = {}
+        """Digests of what was asked, in the order in which it was asked last."""
+
+    async def job(self, target: Target, kind: ProgramKind, source: bytes, options: tuple[str, ...]) -> CompileJob:
+        """Returns the engine's job.
+
+        :raise DriverError: as `Describe`.
+        """
+        if len(source) > _INLINE_BYTES:
+            async with self._one_at_a_time:
+                return await asyncio.to_thread(self._describe, target, kind, source, options)
+        asked = hashlib.sha256(repr((target, kind, options)).encode() + source).digest()
+        async with self._one_at_a_time:
+            if asked in self._described:
+                del self._described[asked]
+                job = self._describe(target, kind, source, options)
+            else:
+                job = await asyncio.to_thread(self._describe, target, kind, source, options)
+            self._described[asked] = None
+        if len(self._described) > _MAX_DESCRIBED:
+            del self._described[next(iter(self._described))]
+        return job
+
+
 class CompileService:
     """Compiles for all VMs, see the module. To be used on one event loop."""
 
@@ -132,7 +167,7 @@ class CompileService:
 
         `quarters`: where the compilers of VMs run, by name; those of other VMs have no control group.
         """
-        self._describe = describe
+        self._engines = _Engines(describe)
         self._disk = disk
         self._mode = mode
         self._log = log
@@ -140,7 +175,6 @@ class CompileService:
         self._memory = MemoryCache() if memory is None else memory
         self._domains = dict(domains or {})
         self._quarters = dict(quarters or {})
-        self._describing = asyncio.Lock()
         self._slots = FairSlots(self._policy.max_running, self._policy.max_waiting_per_vm)
         self._flights: dict[str, _Flight] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -189,8 +223,7 @@ class CompileService:
         started = time.monotonic()
         try:
             source = await _read(source_fd)
-            async with self._describing:
-                job = await asyncio.to_thread(self._describe, target, kind, source, options)
+            job = await self._engines.job(target, kind, source, options)
             request = CompileRequest(self._domains.get(vm, f"client {vm}"), source, kind.name, options, job)
             key = await _key(request)
             program = self._memory.get(key)
