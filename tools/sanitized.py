@@ -34,6 +34,7 @@ BEHIND_WALLS: Final = (
 terabytes of address space and its system calls."""
 
 WITHOUT_OUR_C: Final = (
+    "tests/unit/test_bench_guest.py",
     "tests/unit/test_centre_*.py",
     "tests/unit/test_cloud_vm.py",
     "tests/unit/test_control_config.py",
