@@ -53,9 +53,9 @@ def _names(kind: str) -> list[str]:
 
 
 @contextmanager
-def _guest(program: Path, make: Callable[[Device], Device], *prepare: str) -> Iterator[Guest]:
+def _guest(program: Path, make: Callable[[Device], Device], region_bytes: int, *prepare: str) -> Iterator[Guest]:
     with (
-        Vgcd(VmSettings("bench", REGION_BYTES, extra={"sandbox": "best-effort"})) as daemon,
+        Vgcd(VmSettings("bench", region_bytes, extra={"sandbox": "best-effort"})) as daemon,
         Guest(make(daemon.device("bench"))) as guest,
     ):
         for command in prepare:
@@ -75,13 +75,15 @@ def _measure(guests: list[Guest], rounds: int) -> list[dict[str, list[float]]]:
     return found
 
 
-def _compare(lab: Lab, kind: str, make: Callable[[Device], Device], *prepare: str) -> Iterator[Outcome]:
+def _compare(
+    lab: Lab, kind: str, make: Callable[[Device], Device], *prepare: str, region_bytes: int = REGION_BYTES
+) -> Iterator[Outcome]:
     program = build(PROGRAM, lab.own_folder("region-kinds"))
     with ExitStack() as stack:
         try:
             guests = [
-                stack.enter_context(_guest(program, lambda device: device)),
-                stack.enter_context(_guest(program, make, *prepare)),
+                stack.enter_context(_guest(program, lambda device: device, region_bytes)),
+                stack.enter_context(_guest(program, make, region_bytes, *prepare)),
             ]
             base, own = _measure(guests, lab.samples(7, 3))
             machine = guests[0].machine
@@ -104,9 +106,19 @@ def nvdimm(lab: Lab) -> Iterator[Outcome]:
 @row(*_names("huge"))
 def huge(lab: Lab) -> Iterator[Outcome]:
     """An ivshmem region in huge pages of 2 MiB."""
+    yield from _compare_huge(lab, "huge", huge_pages.OF_2_MIB, REGION_BYTES)
+
+
+@row(*_names("huge_1g"))
+def huge_1g(lab: Lab) -> Iterator[Outcome]:
+    """An ivshmem region of 1 GiB in one huge page."""
+    yield from _compare_huge(lab, "huge_1g", huge_pages.OF_1_GIB, huge_pages.OF_1_GIB.size)
+
+
+def _compare_huge(lab: Lab, kind: str, pages: huge_pages.Kind, region_bytes: int) -> Iterator[Outcome]:
     with ExitStack() as stack:
         try:
-            stack.enter_context(huge_pages.lent(REGION_BYTES // huge_pages.SIZE))
+            stack.enter_context(pages.lent(region_bytes // pages.size))
         except huge_pages.NoHugePagesError as error:
             raise SkipRow(str(error)) from error
-        yield from _compare(lab, "huge", HugeDevice.of)
+        yield from _compare(lab, kind, lambda device: HugeDevice.of(device, pages), region_bytes=region_bytes)

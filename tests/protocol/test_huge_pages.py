@@ -16,15 +16,22 @@ from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.worker_protocol.protocol import VringBroken
 from virtio_proto.schema import Opcode
 
-PAGES = 4
+PAGES = {huge_pages.OF_2_MIB: 4, huge_pages.OF_1_GIB: 1}
+
+
+@pytest.fixture(params=PAGES, ids=str)
+def pages(request: pytest.FixtureRequest) -> huge_pages.Kind:
+    kind: huge_pages.Kind = request.param
+    return kind
 
 
 @pytest.fixture
-def rig() -> Iterator[WorkerRig]:
+def rig(pages: huge_pages.Kind) -> Iterator[WorkerRig]:
+    size = PAGES[pages] * pages.size
     try:
         with ExitStack() as stack:
-            stack.enter_context(huge_pages.lent(PAGES))
-            region = stack.enter_context(Region(PAGES * huge_pages.SIZE, fd=huge_pages.file(PAGES * huge_pages.SIZE)))
+            stack.enter_context(pages.lent(PAGES[pages]))
+            region = stack.enter_context(Region(size, fd=pages.file(size)))
             driver = stack.enter_context(FakeDriver(region, num_queues=2))
             memory = stack.enter_context(InflightMemory())
             yield stack.enter_context(worker_rig(parts=(region, driver, memory)))
@@ -44,13 +51,13 @@ def mapped_kib(rig: WorkerRig, field: str) -> int:
     return total
 
 
-def test_region_of_huge_pages_is_mapped_with_them(rig: WorkerRig) -> None:
+def test_region_of_huge_pages_is_mapped_with_them(rig: WorkerRig, pages: huge_pages.Kind) -> None:
     rig.start()
     context = rig.context()
     address = rig.ok(Opcode.ALLOC, {"size": 4096}, context=context).value
     rig.ok(Opcode.COPY_IN, {"dst": address, "src": 0, "size": 4}, b"data", context=context)
-    assert mapped_kib(rig, "KernelPageSize") == 2048
-    assert mapped_kib(rig, "Size") == PAGES * 2048
+    assert mapped_kib(rig, "KernelPageSize") << 10 == pages.size
+    assert mapped_kib(rig, "Size") << 10 == PAGES[pages] * pages.size
 
 
 def test_region_of_huge_pages_that_shrinks_is_survived(rig: WorkerRig) -> None:

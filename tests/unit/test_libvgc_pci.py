@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.link import GuestLink
-from tests.fakes.pci_files import REGION_BYTES, PciFiles
+from tests.fakes.pci_files import DEVDAX, REGION_BYTES, PciFiles
 from virtio_proto import schema
 
 DEVICE, REGION, FOREIGN = "0000:00:04.0", "0000:00:05.0", "0000:00:03.0"
@@ -98,3 +98,30 @@ def test_state_file_cannot_name_other_memory(machine: PciFiles, config: bytes, i
         fcntl.lockf(state.fileno(), fcntl.LOCK_EX, 1, CLIENT_LOCKS_AT)
         assert "NoAnswer" in machine.open()
     assert foreign.read_bytes() == contents
+
+
+@pytest.mark.parametrize("slow", [None, "region", "devdax"])
+def test_faster_mapping_of_a_region_is_taken(machine: PciFiles, config: bytes, slow: str | None) -> None:
+    """The devdax, also if both are as fast: whoever made it wants it."""
+    machine.add_device(DEVICE, config)
+    region = machine.add_region(REGION)
+    devdax = machine.add_devdax(region)
+    before = region.read_bytes()
+    assert "NoAnswer" in machine.open(slow={"region": region, "devdax": devdax}.get(slow or ""))
+    assert (any(devdax.read_bytes()), region.read_bytes() != before) == (slow != "devdax", slow == "devdax")
+
+
+def test_slow_mapping_of_a_region_is_taken_if_an_option_says_so(machine: PciFiles, config: bytes) -> None:
+    machine.add_device(DEVICE, config)
+    devdax = machine.add_devdax(machine.add_region(REGION))
+    assert "NoAnswer" in machine.open(f"region_address={DEVDAX!r}", slow=devdax)
+    assert any(devdax.read_bytes())
+
+
+def test_devdax_of_another_file_is_left_alone(machine: PciFiles, config: bytes) -> None:
+    machine.add_device(DEVICE, config)
+    foreign, region = machine.add_region(FOREIGN, DATA), machine.add_region(REGION)
+    devdax = machine.add_devdax(foreign)
+    assert "NoAnswer" in machine.open()
+    assert not any(devdax.read_bytes())
+    assert any(region.read_bytes())

@@ -14,12 +14,14 @@ from tools.machine import Device
 
 @dataclass(frozen=True, slots=True)
 class HugeDevice(Device):
-    """Device with a region of huge pages of 2 MiB."""
+    """Device with a region of huge pages."""
+
+    pages: huge_pages.Kind = huge_pages.OF_2_MIB
 
     @classmethod
-    def of(cls, device: Device) -> Self:
+    def of(cls, device: Device, pages: huge_pages.Kind) -> Self:
         """Makes such a device of an ordinary device."""
-        return cls(**{field.name: getattr(device, field.name) for field in fields(device)})
+        return cls(**{field.name: getattr(device, field.name) for field in fields(device)}, pages=pages)
 
     @contextmanager
     def region(self) -> Iterator[int]:
@@ -27,7 +29,7 @@ class HugeDevice(Device):
 
         :raise huge_pages.NoHugePagesError: the machine does not have so many.
         """
-        descriptor = huge_pages.file(self.region_bytes)
+        descriptor = self.pages.file(self.region_bytes)
         try:
             yield descriptor
         finally:

@@ -42,7 +42,7 @@ with vgc.Device() as dev:
     out = dev.region_array(1 << 16, "uint32")
     dev.call("add", grid=64, block=1024, args=[vgc.Out(out), 1 << 16])
     assert (out == 5).all()
-    large = np.random.default_rng(0).integers(0, 256, info.region_bytes + 7, "uint8")
+    large = np.random.default_rng(0).integers(0, 256, min(info.region_bytes, 1 << 25) + 7, "uint8")
     there = dev.to_device(large)
     assert (there.get() == large).all()
     print(info.region_kind, info.region_bytes)
@@ -125,14 +125,16 @@ def test_guest_without_an_ivshmem_function_computes_with_an_nvdimm() -> None:
         assert guest.run(python(COMPUTES)).stdout.startswith("NVDIMM ")
 
 
-def test_guest_computes_with_a_region_of_huge_pages() -> None:
+@pytest.mark.parametrize("pages", [huge_pages.OF_2_MIB, huge_pages.OF_1_GIB], ids=str)
+def test_guest_computes_with_a_region_of_huge_pages(pages: huge_pages.Kind) -> None:
+    region_bytes = max(REGION_BYTES, pages.size)
     try:
         with (
-            huge_pages.lent(REGION_BYTES // huge_pages.SIZE),
-            Vgcd(VmSettings("one", region_bytes=REGION_BYTES)) as vgcd,
-            Guest(HugeDevice.of(vgcd.device("one"))) as guest,
+            pages.lent(region_bytes // pages.size),
+            Vgcd(VmSettings("one", region_bytes=region_bytes)) as vgcd,
+            Guest(HugeDevice.of(vgcd.device("one"), pages)) as guest,
         ):
-            assert guest.run(python(COMPUTES)).stdout == f"ivshmem {REGION_BYTES}\n"
+            assert guest.run(python(COMPUTES)).stdout == f"ivshmem {region_bytes}\n"
     except huge_pages.NoHugePagesError as error:
         pytest.skip(str(error))
 

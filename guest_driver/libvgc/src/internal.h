@@ -145,7 +145,8 @@ struct vgc_transport {
 };
 
 bool vgc_region_is_ours(const struct vgc_region_header *header); /* some bring-up has left it */
-/* Reads a part of the mapping with the best of a few tries. */
+/* Bytes per second in which the end of memory is read; the best of a few tries. */
+double vgc_read_rate(const uint8_t *memory, uint64_t memory_bytes);
 void vgc_transport_measure(struct vgc_transport *transport);
 /* Moves the region's mapping, so that pointers into it are what kernels see. It stays if something else lies there. */
 void vgc_transport_place(struct vgc_transport *transport, uint64_t address);

@@ -56,12 +56,11 @@ bool vgc_region_is_ours(const struct vgc_region_header *header)
     return header->magic == VGC_REGION_MAGIC;
 }
 
-void vgc_transport_measure(struct vgc_transport *transport)
+double vgc_read_rate(const uint8_t *memory, uint64_t memory_bytes)
 {
     enum { BYTES = 64 << 10, TRIES = 3 };
-    static const double CACHED_ABOVE = 400e6; /* uncached reads give well under 200 MB/s, emulation over 1 GB/s */
-    uint64_t bytes = VGC_MIN((uint64_t)BYTES, transport->region_bytes);
-    const volatile uint64_t *words = (const volatile uint64_t *)(transport->region + transport->region_bytes - bytes);
+    uint64_t bytes = VGC_MIN((uint64_t)BYTES, memory_bytes);
+    const volatile uint64_t *words = (const volatile uint64_t *)(memory + memory_bytes - bytes);
     uint64_t best_ns = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         uint64_t start = vgc_now_ns();
@@ -69,7 +68,13 @@ void vgc_transport_measure(struct vgc_transport *transport)
             (void)words[at];
         best_ns = VGC_MIN(best_ns, VGC_MAX(vgc_now_ns() - start, 1));
     }
-    transport->read_bytes_per_s = (double)bytes * (double)VGC_NS_PER_S / (double)best_ns;
+    return (double)bytes * (double)VGC_NS_PER_S / (double)best_ns;
+}
+
+void vgc_transport_measure(struct vgc_transport *transport)
+{
+    static const double CACHED_ABOVE = 400e6; /* uncached reads give well under 200 MB/s, emulation over 1 GB/s */
+    transport->read_bytes_per_s = vgc_read_rate(transport->region, transport->region_bytes);
     transport->region_cached = transport->read_bytes_per_s >= CACHED_ABOVE;
 }
 

@@ -146,6 +146,8 @@ int vgc_virtio_map_dax(struct virtio_pci *pci, const char *name, uint64_t bytes)
 /* The devdax of a region's file, "" if it was not made. `bar_address`: the region's ivshmem function, or NULL.
  * VGC_NO_DEVICE: it may be one of several. */
 int vgc_virtio_find_dax(uint64_t bytes, const char *bar_address, char *name);
+/* Is the BAR read several times as fast as the devdax, another mapping of its file? Reads both. */
+bool vgc_virtio_prefers_bar(const char *bar_address, const char *dax_name);
 
 /* Has it the size of a region? */
 bool vgc_virtio_region_fits(const char *region_address, uint64_t bytes);

@@ -177,7 +177,8 @@ static bool find_used_region(const struct virtio_pci *pci, uint64_t bytes, char 
            !is_taken(pci->state_dir, ours, count, pci->base.name, region_address);
 }
 
-/* The one that others use, else the devdax that was made of the region's file, else the ivshmem function of it. */
+/* The one that others use, else the devdax that was made of the region's file unless it is slow, else the ivshmem
+ * function of it. */
 static int choose_region(struct virtio_pci *pci, uint64_t bytes, char *region_address)
 {
     char dax[VGC_PCI_ADDRESS_LEN];
@@ -191,7 +192,8 @@ static int choose_region(struct virtio_pci *pci, uint64_t bytes, char *region_ad
         return looked;
     if (dax[0] == '\0')
         return result == VGC_OK ? VGC_OK : find_region(pci->base.name, pci->state_dir, bytes, region_address);
-    memcpy(region_address, dax, sizeof(dax));
+    if (result != VGC_OK || !vgc_virtio_prefers_bar(region_address, dax))
+        memcpy(region_address, dax, sizeof(dax));
     return VGC_OK;
 }
 

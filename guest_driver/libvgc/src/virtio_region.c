@@ -186,3 +186,37 @@ int vgc_virtio_find_dax(uint64_t bytes, const char *bar_address, char *name)
         (void)snprintf(name, VGC_PCI_ADDRESS_LEN, "%s", found[0].name);
     return result;
 }
+
+/* ---- which of both -------------------------------------------------------------------------- */
+
+static double bar_rate(const char *address)
+{
+    uint64_t gpa, bytes;
+    void *pointer;
+    if (vgc_pci_bar(address, 2, &gpa, &bytes) != VGC_OK ||
+        vgc_pci_map(address, "resource2_wc", bytes, &pointer) != VGC_OK)
+        return 0;
+    double rate = vgc_read_rate(pointer, bytes);
+    vgc_unmap(pointer, bytes);
+    return rate;
+}
+
+static double dax_rate(const char *name)
+{
+    struct vgc_dax dax;
+    uint8_t *pointer;
+    if (vgc_dax_named(name, &dax) != VGC_OK || vgc_dax_map(&dax, &pointer) != VGC_OK)
+        return 0;
+    double rate = vgc_read_rate(pointer, dax.bytes);
+    vgc_unmap(pointer, dax.bytes);
+    return rate;
+}
+
+/* A devdax, once made, stays the region while both are memory: a BAR in use overwrites the page by which it is known
+ * again. One that cannot be mapped is taken, too, so that the error is told. */
+bool vgc_virtio_prefers_bar(const char *bar_address, const char *dax_name)
+{
+    enum { MUCH = 4 };
+    double dax = dax_rate(dax_name);
+    return dax > 0 && bar_rate(bar_address) > MUCH * dax;
+}
