@@ -22,9 +22,9 @@ SUITE: Final = "trixie"
 PACKAGES: Final = (
     *("linux-image-cloud-amd64", "initramfs-tools", "grub-pc-bin", "grub2-common"),
     *("systemd-sysv", "systemd-resolved", "udev", "dbus", "kmod", "iproute2", "netplan.io", "login", "passwd", "sudo"),
-    *("cloud-init", "apt", "ca-certificates"),
+    *("cloud-init", "cloud-guest-utils", "e2fsprogs", "fdisk", "apt", "ca-certificates", "procps", "less"),
 )
-"""Packages beside those that every Debian has."""
+"""Packages beside the essential ones. Not all of priority "important", as ifupdown of these fails beside netplan."""
 NEEDED: Final = {"mmdebstrap": "mmdebstrap", "qemu-img": "qemu-utils"}
 """Programs that build it, and their packages."""
 
@@ -91,7 +91,7 @@ def _install(root: Path) -> None:
         key = next(iter((apt.folder / "sources.list").read_text().split("signed-by=")[1:])).split("]")[0]
     say(f"installing Debian {SUITE} with {len(PACKAGES)} packages and what they need")
     argv: list[str | Path] = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--ipc", "--uts"]
-    argv += ["mmdebstrap", "--quiet", "--mode=root", "--variant=important", f"--keyring={key}", "--skip=output/dev"]
+    argv += ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--keyring={key}", "--skip=output/dev"]
     argv += [f"--include={','.join(PACKAGES)}", "--format=directory", SUITE, root, debian.MIRROR]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
