@@ -5,12 +5,10 @@
  */
 #include "internal.h"
 
-#include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- SIGBUS ------------------------------------------------------------------------------------------------- */
@@ -145,19 +143,19 @@ static struct vgc_mapping *free_mapping(struct vgc_dp *dp)
     return NULL;
 }
 
-/* Unit in which a file can be mapped: that of its huge pages, if it lies in them. */
-static uint64_t page_size(int fd)
+/* Unit in which a region can be mapped: that of the file's blocks, which are huge pages if it lies in such, or any
+ * other unit of which it consists. (Workers may not ask for the kind of file system.) */
+static uint64_t page_size(const struct vgc_dp_region *region, const struct stat *file)
 {
-    struct statfs system;
-    bool is_huge = fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC && system.f_bsize > PAGE &&
-                   (system.f_bsize & (system.f_bsize - 1)) == 0 && system.f_bsize <= REGION_ALIGN;
-    return is_huge ? (uint64_t)system.f_bsize : PAGE;
+    uint64_t block = file->st_blksize > PAGE && file->st_blksize <= REGION_ALIGN ? (uint64_t)file->st_blksize : PAGE;
+    bool is_power = (block & (block - 1)) == 0;
+    return is_power && region->offset % block == 0 && region->size % block == 0 ? block : PAGE;
 }
 
 static int map_new(struct vgc_dp *dp, struct vgc_mapping *mapping, const struct vgc_dp_region *region,
                    const struct stat *file, char *why)
 {
-    uint64_t page = page_size(region->fd);
+    uint64_t page = page_size(region, file);
     uint64_t skip = region->offset % page;
     uint64_t length = (region->size + skip + page - 1) & ~(page - 1);
     uint64_t at = region->at != 0 ? region->at - skip : 0;
