@@ -101,7 +101,7 @@ def _restart(machine: SystemdMachine) -> None:
     _await_spare(machine)
     times = len(machine.events("serving"))
     machine.systemctl("restart")
-    assert len(machine.events("serving")) == times + 2, "the spare, and the program on disk"
+    machine.wait_for("serving", times + 2)  # the spare, and the program on disk
     _check_main(machine)
 
 
