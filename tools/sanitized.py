@@ -50,6 +50,7 @@ WITHOUT_OUR_C: Final = (
     "tests/unit/test_recorder*.py",
     "tests/unit/test_vgcctl*.py",
     "tests/unit/test_web_*.py",
+    "tests/unit/test_cpu_narrow_floats.py",
     "tests/unit/test_cuda_compile*.py",
     "tests/unit/test_cuda_cubin.py",
     "tests/unit/test_cuda_probe.py",
