@@ -11,8 +11,9 @@ import pytest
 from tests import huge_pages
 from tests.fakes.driver import FakeDriver
 from tests.fakes.region import Region
-from tests.protocol.worker_rig import WorkerRig, worker_rig
+from tests.protocol.worker_rig import Parts, WorkerRig, needs_walls, worker_rig
 from vhost_backend.daemon.inflight import InflightMemory
+from vhost_backend.sandbox.terms import SandboxMode
 from vhost_backend.worker_protocol.protocol import VringBroken
 from virtio_proto.schema import Opcode
 
@@ -26,15 +27,14 @@ def pages(request: pytest.FixtureRequest) -> huge_pages.Kind:
 
 
 @pytest.fixture
-def rig(pages: huge_pages.Kind) -> Iterator[WorkerRig]:
+def parts(pages: huge_pages.Kind) -> Iterator[Parts]:
     size = PAGES[pages] * pages.size
     try:
         with ExitStack() as stack:
             stack.enter_context(pages.lent(PAGES[pages]))
             region = stack.enter_context(Region(size, fd=pages.file(size)))
             driver = stack.enter_context(FakeDriver(region, num_queues=2))
-            memory = stack.enter_context(InflightMemory())
-            yield stack.enter_context(worker_rig(parts=(region, driver, memory)))
+            yield region, driver, stack.enter_context(InflightMemory())
     except huge_pages.NoHugePagesError as error:
         pytest.skip(str(error))
 
@@ -51,23 +51,26 @@ def mapped_kib(rig: WorkerRig, field: str) -> int:
     return total
 
 
-def test_region_of_huge_pages_is_mapped_with_them(rig: WorkerRig, pages: huge_pages.Kind) -> None:
-    rig.start()
-    context = rig.context()
-    address = rig.ok(Opcode.ALLOC, {"size": 4096}, context=context).value
-    rig.ok(Opcode.COPY_IN, {"dst": address, "src": 0, "size": 4}, b"data", context=context)
-    assert mapped_kib(rig, "KernelPageSize") << 10 == pages.size
-    assert mapped_kib(rig, "Size") << 10 == PAGES[pages] * pages.size
+def test_region_of_huge_pages_is_mapped_with_them(parts: Parts, pages: huge_pages.Kind) -> None:
+    with worker_rig(parts=parts) as rig:
+        rig.start()
+        context = rig.context()
+        address = rig.ok(Opcode.ALLOC, {"size": 4096}, context=context).value
+        rig.ok(Opcode.COPY_IN, {"dst": address, "src": 0, "size": 4}, b"data", context=context)
+        assert mapped_kib(rig, "KernelPageSize") << 10 == pages.size
+        assert mapped_kib(rig, "Size") << 10 == PAGES[pages] * pages.size
 
 
-def test_region_of_huge_pages_that_shrinks_is_survived(rig: WorkerRig) -> None:
-    rig.start()
-    rig.ok(Opcode.NOP)
-    os.ftruncate(rig.region.fd, 0)
-    rig.driver.queues[0].kick()
-    broken, _ = rig.expect(VringBroken)
-    assert broken.reason == "the file behind the VM's region was truncated"
-    os.ftruncate(rig.region.fd, rig.region.size)
-    rig.stop()
-    rig.driver.queues[0].raw.avail_idx = 0
-    assert rig.start().ok
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("strict", marks=needs_walls)])
+def test_region_of_huge_pages_that_shrinks_is_survived(sandbox: SandboxMode, parts: Parts) -> None:
+    with worker_rig(sandbox, parts=parts) as rig:
+        rig.start()
+        rig.ok(Opcode.NOP)
+        os.ftruncate(rig.region.fd, 0)
+        rig.driver.queues[0].kick()
+        broken, _ = rig.expect(VringBroken)
+        assert broken.reason == "the file behind the VM's region was truncated"
+        os.ftruncate(rig.region.fd, rig.region.size)
+        rig.stop()
+        rig.driver.queues[0].raw.avail_idx = 0
+        assert rig.start().ok

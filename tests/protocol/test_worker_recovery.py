@@ -11,14 +11,10 @@ import pytest
 from msgspec import structs
 
 from tests.fakes.driver import FakeDriver, Pending
-from tests.fakes.region import Region
-from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
-from vhost_backend.daemon.inflight import InflightMemory
+from tests.protocol.worker_rig import SETUP, TIMEOUT_S, Parts, WorkerRig, needs_walls, shared_parts, worker_rig
 from virtio_proto.schema import Opcode, Status
 
 EXIT_FATAL = 86
-
-Parts = tuple[Region, FakeDriver, InflightMemory]
 
 
 @pytest.fixture

@@ -58,6 +58,8 @@ SETUP: Final = Setup(
     generation=0,
     sandbox="off",
 )
+Parts = tuple[Region, FakeDriver, InflightMemory]
+"""What outlives a worker."""
 LAUNCH: Final = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
@@ -184,16 +186,14 @@ class WorkerRig:
 
 
 @contextmanager
-def shared_parts() -> Iterator[tuple[Region, FakeDriver, InflightMemory]]:
+def shared_parts() -> Iterator[Parts]:
     """The parts that outlive a worker: region, in-flight memory and driver."""
     with Region(1 << 20) as region, FakeDriver(region, num_queues=2) as driver, InflightMemory() as memory:
         yield region, driver, memory
 
 
 @contextmanager
-def worker_rig(
-    sandbox: SandboxMode = "off", setup: Setup = SETUP, parts: tuple[Region, FakeDriver, InflightMemory] | None = None
-) -> Iterator[WorkerRig]:
+def worker_rig(sandbox: SandboxMode = "off", setup: Setup = SETUP, parts: Parts | None = None) -> Iterator[WorkerRig]:
     """A worker that is set up and sees the region; the test starts its rings."""
     with ExitStack() as stack:
         rig = WorkerRig(*(parts or stack.enter_context(shared_parts())), sandbox)
