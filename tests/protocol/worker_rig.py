@@ -59,7 +59,7 @@ SETUP: Final = Setup(
     sandbox="off",
 )
 Parts = tuple[Region, FakeDriver, InflightMemory]
-"""What outlives a worker."""
+"""Region, driver and memory of requests in flight, which outlive a worker."""
 LAUNCH: Final = {"grid": [1, 1, 1], "block": [1, 1, 1]}
 
 
