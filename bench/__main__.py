@@ -21,7 +21,9 @@ OUT = Path(__file__).resolve().parent / "out"
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks beside their baselines.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures to measure, globs allowed (default: all)")
-    parser.add_argument("--quick", action="store_true", help="fewer samples: under two minutes, noisier")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer samples: a quarter of an hour for all on two cores, noisier"
+    )
     parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--threads", type=int, default=None, help="threads of the compute rows (default: all CPUs)")
