@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -11,10 +10,9 @@ import pytest
 from tests import huge_pages
 from tests.fakes.driver import FakeDriver
 from tests.fakes.region import Region
-from tests.protocol.worker_rig import Parts, WorkerRig, needs_walls, worker_rig
+from tests.protocol.worker_rig import Parts, WorkerRig, needs_walls, survive_a_region_that_shrinks, worker_rig
 from vhost_backend.daemon.inflight import InflightMemory
 from vhost_backend.sandbox.terms import SandboxMode
-from vhost_backend.worker_protocol.protocol import VringBroken
 from virtio_proto.schema import Opcode
 
 PAGES = {huge_pages.OF_2_MIB: 4, huge_pages.OF_1_GIB: 1}
@@ -64,13 +62,4 @@ def test_region_of_huge_pages_is_mapped_with_them(parts: Parts, pages: huge_page
 @pytest.mark.parametrize("sandbox", ["off", pytest.param("strict", marks=needs_walls)])
 def test_region_of_huge_pages_that_shrinks_is_survived(sandbox: SandboxMode, parts: Parts) -> None:
     with worker_rig(sandbox, parts=parts) as rig:
-        rig.start()
-        rig.ok(Opcode.NOP)
-        os.ftruncate(rig.region.fd, 0)
-        rig.driver.queues[0].kick()
-        broken, _ = rig.expect(VringBroken)
-        assert broken.reason == "the file behind the VM's region was truncated"
-        os.ftruncate(rig.region.fd, rig.region.size)
-        rig.stop()
-        rig.driver.queues[0].raw.avail_idx = 0
-        assert rig.start().ok
+        survive_a_region_that_shrinks(rig)

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests.protocol.worker_rig import SETUP, TIMEOUT_S, WorkerRig, needs_walls, shared_parts, worker_rig
+from tests.protocol.worker_rig import (
+    SETUP,
+    TIMEOUT_S,
+    WorkerRig,
+    needs_walls,
+    shared_parts,
+    survive_a_region_that_shrinks,
+    worker_rig,
+)
 from tests.waiting import sleeps_for_good, threads_of, until
 from vhost_backend.worker_protocol import protocol
 from vhost_backend.worker_protocol.protocol import (
@@ -175,16 +183,7 @@ def test_a_broken_ring_is_reported(rig: WorkerRig) -> None:
 
 
 def test_a_truncated_region_is_reported_and_survived(rig: WorkerRig) -> None:
-    rig.start()
-    rig.ok(Opcode.NOP)
-    os.ftruncate(rig.region.fd, 0)
-    rig.driver.queues[0].kick()
-    broken, _ = rig.expect(VringBroken)
-    assert broken.reason == "the file behind the VM's region was truncated"
-    os.ftruncate(rig.region.fd, rig.region.size)
-    rig.stop()
-    rig.driver.queues[0].raw.avail_idx = 0
-    assert rig.start().ok
+    survive_a_region_that_shrinks(rig)
 
 
 # ---- programs --------------------------------------------------------------------------------------

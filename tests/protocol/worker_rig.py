@@ -34,6 +34,7 @@ from vhost_backend.worker_protocol.protocol import (
     Ready,
     SandboxMode,
     Setup,
+    VringBroken,
     VringStop,
     WorkerMessage,
 )
@@ -201,3 +202,17 @@ def worker_rig(sandbox: SandboxMode = "off", setup: Setup = SETUP, parts: Parts 
         rig.set_up(setup)
         assert rig.set_memory().ok
         yield rig
+
+
+def survive_a_region_that_shrinks(rig: WorkerRig) -> None:
+    """Truncates the region's file under a worker: it breaks the queue, and serves once the file has its size again."""
+    rig.start()
+    rig.ok(Opcode.NOP)
+    os.ftruncate(rig.region.fd, 0)
+    rig.driver.queues[0].kick()
+    broken, _ = rig.expect(VringBroken)
+    assert broken.reason == "the file behind the VM's region was truncated"
+    os.ftruncate(rig.region.fd, rig.region.size)
+    rig.stop()
+    rig.driver.queues[0].raw.avail_idx = 0
+    assert rig.start().ok
